@@ -1,0 +1,46 @@
+package saga
+
+import "fmt"
+
+// InvalidError says what is wrong with something a user sent and what to change. Code is stable.
+type InvalidError struct {
+	Code    string // stable, for programs
+	Field   string // what is wrong, as a path: steps[2].after
+	Problem string // why
+	Fix     string // what to do
+}
+
+// Error returns one line: field, problem, fix.
+func (e *InvalidError) Error() string {
+	return fmt.Sprintf("%s %s; %s", e.Field, e.Problem, e.Fix)
+}
+
+// StateError says that an event is not allowed in the transaction's present state. It is the illegal pair
+// of the transition table; nothing was changed.
+type StateError struct {
+	Code      string // stable: see the codes below
+	Status    Status
+	Event     string
+	Operation string // "step/phase" where the event names one
+	Problem   string
+}
+
+// Codes of a StateError.
+const (
+	CodeNotCancellable = "not_cancellable"   // client cancel after the decision to commit, or after the end
+	CodeObsolete       = "obsolete"          // replay or discard of an operation that the decision has closed (D3)
+	CodeNotDeadLetter  = "not_a_dead_letter" // replay or discard of an operation that is none, or is being replayed
+	CodeFence          = "fence"             // discard of a fence
+	CodeOutstanding    = "outstanding"       // resolve while something is still under way
+	CodeUnknownStep    = "unknown_step"      // the event names a step or phase that the definition has not
+	CodeIllegal        = "illegal_event"     // a pair that cannot happen
+)
+
+// Error returns one line for a person.
+func (e *StateError) Error() string {
+	on := ""
+	if e.Operation != "" {
+		on = " of " + e.Operation
+	}
+	return fmt.Sprintf("%s%s is not possible while the transaction is %s: %s", e.Event, on, e.Status, e.Problem)
+}

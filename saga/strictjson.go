@@ -1,0 +1,103 @@
+package saga
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// UnmarshalStrict decodes one JSON value into v and refuses what encoding/json lets pass: members that v
+// does not have, members given twice down to the given depth (1: those of the value itself), text after the
+// value, and bytes that are not UTF-8. Members of type json.RawMessage keep their bytes as sent. The error
+// is an *InvalidError whose field begins with name.
+func UnmarshalStrict(data []byte, name string, depth int, v any) error {
+	if !utf8.Valid(data) {
+		return invalid("invalid_utf8", name, "has bytes that are not UTF-8", "send JSON in UTF-8 (RFC 8259)")
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return jsonError(name, err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return invalid("invalid_json", name, "has text after its end", "send a single JSON value")
+	}
+	return checkDuplicates(json.NewDecoder(bytes.NewReader(data)), name, depth)
+}
+
+func jsonError(name string, err error) error {
+	var own *InvalidError
+	if errors.As(err, &own) {
+		own.Field = name + ": " + own.Field
+		return own
+	}
+	var typ *json.UnmarshalTypeError
+	if errors.As(err, &typ) {
+		return invalid("invalid_json", name+"."+typ.Field, fmt.Sprintf("is a %s", typ.Value), "send a "+typ.Type.String())
+	}
+	return invalid("invalid_json", name, "cannot be read: "+err.Error(), "send valid JSON with the documented members")
+}
+
+// checkDuplicates reads the next value of dec, which is valid JSON, and refuses members given twice. Names
+// that differ in case only count as the same, because encoding/json takes them for the same.
+func checkDuplicates(dec *json.Decoder, at string, depth int) error {
+	token, _ := dec.Token()
+	open, isOpen := token.(json.Delim)
+	if !isOpen {
+		return nil
+	}
+	seen := map[string]bool{}
+	for i := 0; dec.More(); i++ {
+		member := fmt.Sprintf("%s[%d]", at, i)
+		if open == '{' {
+			key, _ := dec.Token()
+			member = at + "." + key.(string)
+			folded := strings.ToLower(key.(string))
+			if depth > 0 && seen[folded] {
+				return invalid("duplicate_member", member, "is given twice", "give it once")
+			}
+			seen[folded] = true
+		}
+		if err := checkDuplicates(dec, member, depth-1); err != nil {
+			return err
+		}
+	}
+	_, _ = dec.Token() // the closing delimiter
+	return nil
+}
+
+// Members splits a JSON object into its members, values verbatim, in the order sent. Members given twice
+// are refused. The error is an *InvalidError whose field begins with name.
+func Members(data []byte, name string) ([]Member, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if token, err := dec.Token(); err != nil || token != json.Delim('{') {
+		return nil, invalid("invalid_json", name, "is not an object", `send {"name": value, …}`)
+	}
+	var members []Member
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return nil, jsonError(name, err)
+		}
+		m := Member{Name: key.(string)}
+		if slices.ContainsFunc(members, func(other Member) bool { return other.Name == m.Name }) {
+			return nil, invalid("duplicate_member", name+"."+m.Name, "is given twice", "give it once")
+		}
+		if err := dec.Decode(&m.Value); err != nil {
+			return nil, jsonError(name, err)
+		}
+		members = append(members, m)
+	}
+	return members, nil
+}
+
+// Member is one member of a JSON object; Value is its bytes as sent.
+type Member struct {
+	Name  string
+	Value json.RawMessage
+}

@@ -1,0 +1,46 @@
+package saga
+
+import "time"
+
+// Time passing: delayed starts, deadlines, attempt timeouts and retries that are due.
+
+func (m *machine) wake(ev Woken) error {
+	if m.tx.Status == StatusAccepted {
+		if m.now.Before(m.tx.StartAt) {
+			return nil
+		}
+		m.tx.Status = StatusRunning
+		m.effects.Changed = true
+	}
+	m.advance() // the deadline first: what it overtakes is not sent again
+	m.eachActive(func(step int, op *Operation) {
+		switch {
+		case m.now.Before(op.NextAt):
+		case op.State == OperationWaiting:
+			m.send(step, op)
+		default:
+			m.timeOut(step, op, ev.Heard)
+		}
+	})
+	return nil
+}
+
+// timeOut ends an attempt without a reply: its outcome is unknown, never failed (U1). It counts towards
+// exhaustion only if the participant answered others meanwhile; the silence of a whole participant is an
+// outage, whose victims wait. What must go forward never exhausts by silence (S2.8).
+func (m *machine) timeOut(step int, op *Operation, heard map[string]time.Time) {
+	s := &m.def.Steps[step]
+	silence := Reply{Outcome: OutcomeUnknown, Code: "timeout", Attempt: op.Attempt,
+		Reason: "no reply within " + s.attemptTimeout().String()}
+	m.attemptEnded(step, op, silence)
+	op.postpone(WaitBackoff, m.now.Add(m.delay(step, op)))
+	mayExhaust := op.Phase == PhaseTry && s.Kind.cancellable()
+	if !mayExhaust || op.Attempt <= op.CountedTo || !heard[s.Participant].After(op.SentAt) {
+		return
+	}
+	op.Counted++
+	op.CountedTo = op.Attempt
+	if op.Counted >= s.attemptsMax(op.Phase) {
+		m.exhaust(step, op, silence)
+	}
+}
