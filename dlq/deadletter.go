@@ -1,0 +1,53 @@
+package dlq
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sagacity-tx/sagacity/saga"
+	"github.com/sagacity-tx/sagacity/saga/wire"
+)
+
+// Kind says what was set aside.
+type Kind string
+
+// The kinds of dead letters.
+const (
+	KindOperation Kind = "operation" // the command of an operation, as it was sent last
+	KindMessage   Kind = "message"   // the exact bytes of a message that could not be understood
+)
+
+// DeadLetter is one entry.
+type DeadLetter struct {
+	ID            uuid.UUID
+	Kind          Kind
+	Status        saga.DeadLetterStatus
+	Version       int64 // of the row: rises with every change; the ETag of operators' writes
+	Cause         string
+	Outcome       saga.Outcome
+	Reason        string
+	Fingerprint   string
+	Tenant        string
+	TransactionID saga.ID // zero for a message
+	Step          string
+	Phase         saga.Phase
+	Participant   string
+	Action        string
+	Attempt       int
+	Revision      int
+	ContentSHA256 []byte
+	Message       wire.Message // with KindOperation the last command, with KindMessage what came
+	Traceparent   string
+	BuriedCount   int
+	BuriedAt      time.Time // first
+	UpdatedAt     time.Time
+}
+
+// Change moves the dead letter of an operation to a state.
+type Change struct {
+	saga.DeadLetterChange
+	Tenant        string
+	TransactionID saga.ID
+	Message       wire.Message // with To open: the command
+}

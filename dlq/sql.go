@@ -1,0 +1,54 @@
+package dlq
+
+// An operation that fails again opens its one dead letter again (D1).
+const sqlOpen = `
+INSERT INTO dead_letters AS d (id, kind, status, cause, outcome, reason, fingerprint, tenant, transaction_id, step, phase,
+                               participant, action, attempt, revision, content_sha256, subject, headers, body, traceparent)
+VALUES ($1, 'operation', 'open', $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+    ON CONFLICT (transaction_id, step, phase) WHERE kind = 'operation' DO UPDATE
+   SET status = 'open', version = d.version + 1, cause = EXCLUDED.cause, outcome = EXCLUDED.outcome,
+       reason = EXCLUDED.reason, fingerprint = EXCLUDED.fingerprint, attempt = EXCLUDED.attempt,
+       revision = EXCLUDED.revision, content_sha256 = EXCLUDED.content_sha256, subject = EXCLUDED.subject,
+       headers = EXCLUDED.headers, body = EXCLUDED.body, buried_count = d.buried_count + 1,
+       updated_at = clock_timestamp()`
+
+// A replay or discard must find the dead letter open; a second click finds it is not (D2).
+const sqlClaim = `
+WITH written AS (
+    UPDATE dead_letters SET status = $4, version = version + 1, attempt = $5, updated_at = clock_timestamp()
+     WHERE kind = 'operation' AND transaction_id = $1 AND step = $2 AND phase = $3 AND status = 'open'
+    RETURNING 1
+)
+SELECT expect_rows((SELECT count(*) FROM written), 1)`
+
+const sqlEnd = `
+UPDATE dead_letters SET status = $4, version = version + 1, updated_at = clock_timestamp()
+ WHERE kind = 'operation' AND transaction_id = $1 AND step = $2 AND phase = $3 AND status IN ('open', 'replaying')`
+
+const sqlInsertMessage = `
+INSERT INTO dead_letters (id, kind, status, cause, reason, fingerprint, participant, subject, headers, body)
+VALUES ($1, 'message', 'open', $2, $3, $4, $5, $6, $7, $8)`
+
+const columns = `id, kind, status, version, cause, outcome, reason, fingerprint, tenant, transaction_id,
+       COALESCE(step, ''), COALESCE(phase, ''), participant, action, attempt, revision, content_sha256, subject, headers,
+       body, traceparent, buried_count, buried_at, updated_at`
+
+const sqlGet = `SELECT ` + columns + ` FROM dead_letters WHERE id = $1`
+
+const sqlList = `
+SELECT ` + columns + `
+  FROM dead_letters
+ WHERE ($1::uuid IS NULL OR id < $1)
+   AND ($2::text = '' OR status = $2)
+   AND ($3::text = '' OR participant = $3)
+   AND ($4::text = '' OR cause = $4)
+   AND ($5::uuid IS NULL OR transaction_id = $5)
+   AND ($6::text = '' OR fingerprint = $6)
+ ORDER BY id DESC LIMIT $7`
+
+const sqlInsertAudit = `
+INSERT INTO audit (id, actor, action, object, allowed, reason, detail) VALUES ($1, $2, $3, $4, $5, $6, $7)`
+
+const sqlListAudit = `
+SELECT id, at, actor, action, object, allowed, reason, detail FROM audit
+ WHERE ($1::text = '' OR object = $1) ORDER BY at DESC, id DESC LIMIT $2`

@@ -1,0 +1,96 @@
+package dlq
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/sagacity-tx/sagacity/internal/pg"
+	"github.com/sagacity-tx/sagacity/saga"
+	"github.com/sagacity-tx/sagacity/saga/wire"
+)
+
+// Execer is a pool, a connection or a transaction.
+type Execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// Queue adds the change to a batch that also writes the transaction it follows from.
+func Queue(batch *pgx.Batch, c Change) error {
+	switch c.To {
+	case saga.DeadLetterOpen:
+		return queueOpen(batch, c)
+	case saga.DeadLetterReplaying, saga.DeadLetterDiscarded:
+		batch.Queue(sqlClaim, uuid.UUID(c.TransactionID), c.Step, string(c.Phase), string(c.To), c.Attempt)
+	default:
+		batch.Queue(sqlEnd, uuid.UUID(c.TransactionID), c.Step, string(c.Phase), string(c.To))
+	}
+	return nil
+}
+
+func queueOpen(batch *pgx.Batch, c Change) error {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("dlq: make an id: %w", err)
+	}
+	headers, err := headersJSON(c.Message.Header)
+	if err != nil {
+		return err
+	}
+	cmd := &c.Command
+	reason := pg.Text(c.Reason, saga.ReasonBytesMax)
+	batch.Queue(sqlOpen, id, c.Cause, string(c.Outcome), reason,
+		fingerprint(cmd.Participant, cmd.Action, string(c.Phase), c.Cause, reason), c.Tenant, uuid.UUID(c.TransactionID), c.Step,
+		string(c.Phase), cmd.Participant, cmd.Action, c.Attempt, cmd.Revision, cmd.ContentSHA256[:], c.Message.Subject,
+		headers, notNil(c.Message.Data), cmd.Traceparent)
+	return nil
+}
+
+// BuryMessage keeps a message that could not be understood, with its exact bytes (C5). The participant is
+// who sent it, or "" if nobody knows.
+func BuryMessage(ctx context.Context, db Execer, m wire.Message, participant, cause, reason string) error {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("dlq: make an id: %w", err)
+	}
+	headers, err := headersJSON(m.Header)
+	if err != nil {
+		return err
+	}
+	reason = pg.Text(reason, saga.ReasonBytesMax)
+	participant = pg.Text(participant, saga.NameBytesMax)
+	_, err = db.Exec(ctx, sqlInsertMessage, id, cause, reason, fingerprint(participant, "", "", cause, reason),
+		participant, pg.Text(m.Subject, saga.ReasonBytesMax), headers, notNil(m.Data))
+	if err != nil {
+		return fmt.Errorf("dlq: keep a message from %q: %w", m.Subject, err)
+	}
+	return nil
+}
+
+// headersJSON encodes headers for a jsonb column, which holds neither NUL nor invalid UTF-8.
+func headersJSON(h wire.Header) ([]byte, error) {
+	const headerBytesMax = 8 << 10
+	clean := make(wire.Header, len(h))
+	for name, values := range h {
+		for _, v := range values {
+			name = pg.Text(name, headerBytesMax)
+			clean[name] = append(clean[name], pg.Text(v, headerBytesMax))
+		}
+	}
+	b, err := json.Marshal(clean)
+	if err != nil {
+		return nil, fmt.Errorf("dlq: encode headers: %w", err)
+	}
+	return b, nil
+}
+
+func notNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}

@@ -1,0 +1,153 @@
+-- The coordinator's record of transactions. Ids are UUIDv7, so they order by time: all tables of one row or
+-- more per transaction are partitioned by ranges of the id, one partition per week, so that retention is a
+-- dropped partition and finished transactions never burden the hot ones.
+
+-- +goose Up
+-- +goose StatementBegin
+CREATE TABLE definitions (
+    sha256     bytea       PRIMARY KEY,  -- of body: equal definitions are stored once
+    name       text        NOT NULL,
+    version    integer     NOT NULL,
+    body       bytea       NOT NULL,     -- canonical JSON
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+CREATE TABLE transactions (
+    id              uuid        NOT NULL,
+    version         bigint      NOT NULL,               -- raised by one per write; every write names the one it follows
+    status          text        NOT NULL,
+    suspended       boolean     NOT NULL DEFAULT false,
+    tenant          text        NOT NULL,
+    client          text        NOT NULL,
+    request_id      text,
+    definition      bytea       NOT NULL,               -- definitions.sha256
+    definition_name text        NOT NULL,
+    why             text,                               -- of the decision to cancel
+    why_step        text,
+    why_code        text,
+    why_reason      text,
+    created_at      timestamptz NOT NULL,
+    start_at        timestamptz,
+    deadline        timestamptz,
+    decided_at      timestamptz,
+    finished_at     timestamptz,
+    wake_at         timestamptz,                        -- something may be due then; NULL once terminal, infinity if only a person can go on
+    traceparent     text,
+    tracestate      text,
+    PRIMARY KEY (id)
+) PARTITION BY RANGE (id);
+CREATE INDEX transactions_wake_at ON transactions (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX transactions_suspended ON transactions (id) WHERE suspended;
+
+CREATE TABLE submissions (
+    transaction_id uuid  NOT NULL,
+    content_sha256 bytea NOT NULL,
+    body           bytea NOT NULL,                      -- exactly as sent: inputs are parts of it
+    PRIMARY KEY (transaction_id)
+) PARTITION BY RANGE (transaction_id);
+
+CREATE TABLE operations (
+    transaction_id uuid        NOT NULL,
+    step           text        NOT NULL,
+    phase          text        NOT NULL,
+    state          text        NOT NULL,
+    wait           text        NOT NULL,
+    replaying      boolean     NOT NULL,
+    attempt        integer     NOT NULL,
+    counted        integer     NOT NULL,
+    counted_to     integer     NOT NULL,
+    floor          integer     NOT NULL,
+    revision       integer     NOT NULL,
+    content_sha256 bytea       NOT NULL,
+    sent_at        timestamptz NOT NULL,
+    next_at        timestamptz,
+    outcome        text,
+    code           text,
+    reason         text,
+    result         bytea,
+    result_type    text,
+    PRIMARY KEY (transaction_id, step, phase)
+) PARTITION BY RANGE (transaction_id);
+
+-- Attempts that ended without settling their operation; the usual one that succeeds leaves no row here.
+CREATE TABLE attempts (
+    transaction_id uuid        NOT NULL,
+    step           text        NOT NULL,
+    phase          text        NOT NULL,
+    attempt        integer     NOT NULL,
+    sent_at        timestamptz,
+    ended_at       timestamptz NOT NULL,
+    outcome        text        NOT NULL,
+    code           text,
+    reason         text
+) PARTITION BY RANGE (transaction_id);
+CREATE INDEX attempts_operation ON attempts (transaction_id, step, phase);
+
+CREATE TABLE requests (
+    tenant         text        NOT NULL,
+    client         text        NOT NULL,
+    request_id     text        NOT NULL,
+    transaction_id uuid        NOT NULL,
+    content_sha256 bytea       NOT NULL,
+    answer         bytea       NOT NULL,                -- replayed byte for byte (I2)
+    created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (tenant, client, request_id)
+);
+
+CREATE TABLE incidents (
+    id             uuid        PRIMARY KEY,
+    at             timestamptz NOT NULL DEFAULT clock_timestamp(),
+    tenant         text        NOT NULL,
+    transaction_id uuid        NOT NULL,
+    step           text        NOT NULL,
+    phase          text        NOT NULL,
+    problem        text        NOT NULL,
+    subject        text        NOT NULL,
+    headers        jsonb       NOT NULL,
+    body           bytea       NOT NULL
+);
+CREATE INDEX incidents_transaction ON incidents (transaction_id);
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+-- week_floor returns the smallest UUIDv7 of the week, counted from the Unix epoch.
+CREATE FUNCTION week_floor(week bigint) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
+    SELECT (lpad(to_hex(week * 7 * 86400000), 12, '0') || '00000000000000000000')::uuid
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+-- ensure_partitions makes the partitions from last week to the given number of weeks ahead. It is safe to
+-- call at any time and from several sessions; rows outside all ranges go to the default partitions.
+CREATE FUNCTION ensure_partitions(weeks_ahead integer) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    this_week bigint := floor(extract(epoch FROM clock_timestamp()) / (7 * 86400));
+    parent text;
+    part text;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtext('sagacity.ensure_partitions'));
+    FOREACH parent IN ARRAY ARRAY['transactions', 'submissions', 'operations', 'attempts'] LOOP
+        IF to_regclass(parent || '_rest') IS NULL THEN
+            EXECUTE format('CREATE TABLE %I PARTITION OF %I DEFAULT', parent || '_rest', parent);
+        END IF;
+        FOR week IN this_week - 1 .. this_week + weeks_ahead LOOP
+            part := parent || '_w' || week;
+            CONTINUE WHEN to_regclass(part) IS NOT NULL;
+            EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)',
+                           part, parent, week_floor(week), week_floor(week + 1));
+            IF parent IN ('transactions', 'operations') THEN
+                -- room on the page for the few updates of a row's short life (HOT), and frequent small vacuums
+                EXECUTE format('ALTER TABLE %I SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02)', part);
+            END IF;
+        END LOOP;
+    END LOOP;
+END
+$$;
+-- +goose StatementEnd
+
+SELECT ensure_partitions(4);
+
+-- +goose Down
+DROP TABLE incidents, requests, attempts, operations, submissions, transactions, definitions;
+DROP FUNCTION ensure_partitions(integer);
+DROP FUNCTION week_floor(bigint);
