@@ -1,0 +1,97 @@
+# Sagacity. `make` lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+GO ?= go
+export GOFLAGS ?= -buildvcs=false
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -X main.version=$(VERSION)
+
+# What to test, and how: make test PKG=./saga/... RUN=TestStep RACE=1
+PKG ?= ./...
+RUN ?=
+TEST_FLAGS := $(if $(RUN),-run '$(RUN)') $(if $(RACE),-race)
+FUZZTIME ?= 20s
+CRASH_COUNT ?= 5
+
+LINT_VERSION := $(shell awk '$$1 == "github.com/golangci/golangci-lint/v2" { print $$2 }' tools/go.mod)
+LINT := bin/golangci-lint-$(LINT_VERSION)
+
+##@ Help
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN { FS = ":.*## " } /^##@ / { print substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
+
+##@ Run
+
+.PHONY: dev
+dev: ## Run a coordinator with all it needs and a demo (ARGS="…" for its flags)
+	@scripts/ensure-postgres.sh
+	@$(GO) run -ldflags '$(LDFLAGS)' ./cmd/coordinator dev $(ARGS)
+
+.PHONY: bench
+bench: ## Measure speed beside its comparison (ARGS="…" for its flags)
+	@scripts/ensure-postgres.sh
+	@$(GO) run -ldflags '$(LDFLAGS)' ./cmd/coordinator bench $(ARGS)
+
+.PHONY: build
+build: ## Build bin/coordinator and bin/participant
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/coordinator ./cmd/participant
+
+##@ Check
+
+.PHONY: test
+test: ## Run the tests (PKG=./saga/... RUN=TestName RACE=1)
+	@scripts/ensure-postgres.sh
+	$(GO) test $(PKG) $(TEST_FLAGS) -timeout 20m
+
+.PHONY: verify
+verify: verify-rules verify-modules verify-format verify-lint ## Check format, vet, linters, package arrows, modules, rules
+
+.PHONY: verify-rules
+verify-rules:
+	scripts/check-rules.sh
+
+.PHONY: verify-modules
+verify-modules:
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+
+.PHONY: verify-format
+verify-format: $(LINT)
+	$(LINT) fmt --diff
+
+.PHONY: verify-lint
+verify-lint: $(LINT)
+	$(GO) vet ./...
+	$(LINT) run ./...
+	scripts/test-depguard.sh $(LINT)
+
+.PHONY: verify-long
+verify-long: ## Race detector, fuzzing and crash tests (FUZZTIME=20s CRASH_COUNT=5)
+	@scripts/ensure-postgres.sh
+	$(GO) test ./... -race -timeout 60m
+	scripts/fuzz.sh $(FUZZTIME)
+	@$(GO) test ./e2e -list Crash | grep '^Test' || { echo 'e2e has no crash test' >&2; exit 1; }
+	E2E_LONG=1 $(GO) test ./e2e -run Crash -count=$(CRASH_COUNT) -timeout 120m
+
+##@ Keep
+
+.PHONY: fmt
+fmt: $(LINT) ## Format all Go files
+	$(LINT) fmt
+
+.PHONY: clean
+clean: ## Remove what make has built
+	rm -rf bin
+
+# Built from source at the version that tools/go.mod pins.
+$(LINT): tools/go.mod tools/go.sum
+	@echo 'building golangci-lint $(LINT_VERSION) from source; the first time takes some minutes'
+	cd tools && $(GO) build -trimpath -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@

@@ -1,0 +1,92 @@
+package coordinator
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/sagacity-tx/sagacity/saga"
+)
+
+// Caller is who asks: a tenant's authenticated client. It comes from the credential, never from a body (I1).
+type Caller struct {
+	Tenant string
+	Client string
+}
+
+// record is a transaction as the store holds it: the pure part and what the coordinator knows beside it.
+type record struct {
+	tx             saga.Transaction
+	def            *saga.Definition
+	defSHA256      [32]byte
+	client         string
+	requestID      string // "" if it was submitted without a key
+	contentSHA256  [32]byte
+	definitionName string
+	suspended      bool      // as stored, where operations are not loaded
+	wakeAt         time.Time // as stored when loaded
+	bytes          int       // of inputs and results, for the bound of the cache
+}
+
+func (r *record) caller() Caller { return Caller{Tenant: r.tx.Tenant, Client: r.client} }
+
+// size estimates what the record takes in memory beside its fixed part.
+func (r *record) size() int {
+	n := 1024
+	for i := range r.tx.Inputs {
+		n += len(r.tx.Inputs[i].Data)
+	}
+	for i := range r.tx.Steps {
+		n += len(r.tx.Steps[i].Try.Result.Data) + 512
+	}
+	return n
+}
+
+// write is what one batch stores of one transaction.
+type write struct {
+	rec       *record           // as it will be
+	before    *saga.Transaction // as it was loaded; nil for a new one
+	body      []byte            // of a new one's submission
+	answer    []byte            // of a new one's request key
+	changed   bool              // the transaction and its operations have to be written
+	woken     bool              // a timer fired: move it
+	commands  []saga.Command
+	attempts  []saga.AttemptEnd
+	letters   []saga.DeadLetterChange
+	incidents []saga.Incident
+	wake      time.Time
+}
+
+// add gathers the effects of one more event.
+func (w *write) add(e saga.Effects) {
+	w.changed = w.changed || e.Changed
+	w.commands = append(w.commands, e.Commands...)
+	w.attempts = append(w.attempts, e.Attempts...)
+	w.letters = append(w.letters, e.DeadLetters...)
+	w.incidents = append(w.incidents, e.Incidents...)
+	w.wake = e.Wake
+}
+
+// eachChanged calls f for every operation that differs from what is stored.
+func (w *write) eachChanged(f func(step string, op *saga.Operation)) {
+	var none saga.StepState
+	for i := range w.rec.tx.Steps {
+		old, now := &none, &w.rec.tx.Steps[i]
+		if w.before != nil && i < len(w.before.Steps) {
+			old = &w.before.Steps[i]
+		}
+		name := w.rec.def.Steps[i].Name
+		if now.Try.Sent() && !sameOperation(&old.Try, &now.Try) {
+			f(name, &now.Try)
+		}
+		if now.Settle.Sent() && !sameOperation(&old.Settle, &now.Settle) {
+			f(name, &now.Settle)
+		}
+	}
+}
+
+func sameOperation(a, b *saga.Operation) bool {
+	return a.State == b.State && a.Attempt == b.Attempt && a.Wait == b.Wait && a.Replaying == b.Replaying &&
+		a.Counted == b.Counted && a.CountedTo == b.CountedTo && a.Floor == b.Floor && a.Revision == b.Revision &&
+		a.NextAt.Equal(b.NextAt) && a.LastOutcome == b.LastOutcome && a.LastCode == b.LastCode &&
+		a.LastReason == b.LastReason && bytes.Equal(a.Result.Data, b.Result.Data)
+}

@@ -1,0 +1,253 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/sagacity-tx/sagacity/internal/pg"
+	"github.com/sagacity-tx/sagacity/outbox"
+	"github.com/sagacity-tx/sagacity/saga"
+)
+
+// store is the coordinator's PostgreSQL. It decides nothing.
+type store struct {
+	pool  *pgxpool.Pool
+	clock *clock
+	defs  sync.Map // sha256 → *saga.Definition; those stored, so few that they all stay
+}
+
+// errVersionConflict says that a transaction was not at the version that the write was decided on.
+var errVersionConflict = errors.New("a transaction has moved on since it was loaded")
+
+const codeVersionConflict = "SG409" // raised by expect_rows
+
+// commit stores the writes in one transaction and one round trip, with the messages that follow from them,
+// and returns the outbox entries to hand off. When the error is pg.CommitUnknown, all or nothing was stored.
+func (s *store) commit(ctx context.Context, writes []*write, extra func(*pgx.Batch)) ([]outbox.Entry, error) {
+	var batch pgx.Batch
+	var entries []outbox.Entry
+	asked := time.Now()
+	batch.Queue(sqlSettings).QueryRow(func(row pgx.Row) error {
+		var now time.Time
+		err := row.Scan(&now, nil, nil, nil, nil, nil)
+		s.clock.observe(asked, now)
+		return err
+	})
+	messages, err := s.queue(&batch, writes)
+	if err != nil {
+		return nil, err
+	}
+	if extra != nil {
+		extra(&batch)
+	}
+	if len(messages) > 0 {
+		if entries, err = outbox.Queue(&batch, messages); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		if pg.Code(err) == codeVersionConflict {
+			return nil, errVersionConflict
+		}
+		return nil, fmt.Errorf("storing %d transactions: %w", len(writes), err)
+	}
+	return entries, nil
+}
+
+// queue adds the statements of the writes to the batch and returns their messages.
+func (s *store) queue(batch *pgx.Batch, writes []*write) ([]outbox.Message, error) {
+	var (
+		update     updateColumns
+		insert     insertColumns
+		request    requestColumns
+		operations operationColumns
+		attempts   attemptColumns
+		rearm      updateColumns
+		messages   []outbox.Message
+		letters    pgx.Batch
+	)
+	for _, w := range writes {
+		switch {
+		case w.before == nil:
+			insert.add(w)
+			if w.rec.requestID != "" {
+				request.add(w)
+			}
+		case w.changed:
+			update.add(w)
+		case w.woken:
+			rearm.add(w)
+		}
+		w.eachChanged(func(step string, op *saga.Operation) { operations.add(w.rec.tx.ID, step, op) })
+		for i := range w.attempts {
+			attempts.add(w.rec.tx.ID, &w.attempts[i])
+		}
+		for i := range w.commands {
+			m, err := commandMessage(&w.commands[i])
+			if err != nil {
+				return nil, err
+			}
+			messages = append(messages, m)
+		}
+		if err := queueSetAside(&letters, w); err != nil {
+			return nil, err
+		}
+	}
+	if len(update.id)+len(rearm.id) > 0 {
+		batch.Queue(sqlLock, append(append(ids{}, update.id...), rearm.id...))
+	}
+	if len(update.id) > 0 {
+		batch.Queue(sqlUpdate, update.args()...)
+	}
+	if len(rearm.id) > 0 {
+		batch.Queue(sqlRearm, rearm.id, rearm.version, rearm.wakeAt)
+	}
+	if len(request.id) > 0 {
+		batch.Queue(sqlInsertRequests, request.args()...)
+	}
+	if len(insert.id) > 0 {
+		batch.Queue(sqlInsertTransactions, insert.args()...)
+		batch.Queue(sqlInsertSubmissions, insert.id, insert.contentSHA256, insert.body)
+	}
+	if len(operations.id) > 0 {
+		batch.Queue(sqlWriteOperations, operations.args()...)
+	}
+	if len(attempts.id) > 0 {
+		batch.Queue(sqlInsertAttempts, attempts.args()...)
+	}
+	batch.QueuedQueries = append(batch.QueuedQueries, letters.QueuedQueries...)
+	return messages, nil
+}
+
+// storeDefinition makes sure that the definition is stored, and returns its hash.
+func (s *store) storeDefinition(ctx context.Context, def *saga.Definition) ([32]byte, error) {
+	body := def.JSON()
+	sha := sha256.Sum256(body)
+	if _, ok := s.defs.Load(sha); ok {
+		return sha, nil
+	}
+	if _, err := s.pool.Exec(ctx, sqlInsertDefinition, sha[:], def.Name, def.Version, body); err != nil {
+		return sha, fmt.Errorf("storing definition %s version %d: %w", def.Name, def.Version, err)
+	}
+	s.defs.Store(sha, def)
+	return sha, nil
+}
+
+// load reads transactions by id. Those that do not exist are absent from the result.
+func (s *store) load(ctx context.Context, wanted []saga.ID) (map[saga.ID]*record, error) {
+	found := make(map[saga.ID]*record, len(wanted))
+	if len(wanted) == 0 {
+		return found, nil
+	}
+	param := make(ids, len(wanted))
+	for i, id := range wanted {
+		param[i] = uuidOf(id)
+	}
+	loaded := loading{found: found}
+	var batch pgx.Batch
+	asked := time.Now()
+	batch.Queue(sqlSettings).QueryRow(func(row pgx.Row) error {
+		var now time.Time
+		err := row.Scan(&now, nil, nil, nil, nil, nil)
+		s.clock.observe(asked, now)
+		return err
+	})
+	batch.Queue(sqlLoadTransactions, param).Query(loaded.transactions)
+	batch.Queue(sqlLoadSubmissions, param).Query(loaded.submissions)
+	batch.Queue(sqlLoadOperations, param).Query(loaded.operations)
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, fmt.Errorf("loading %d transactions: %w", len(wanted), err)
+	}
+	return found, s.complete(ctx, &loaded)
+}
+
+// complete joins the rows with their definitions.
+func (s *store) complete(ctx context.Context, loaded *loading) error {
+	for _, r := range loaded.found {
+		def, err := s.definition(ctx, r.defSHA256)
+		if err != nil {
+			return err
+		}
+		r.def = def
+		r.tx.Steps = make([]saga.StepState, len(def.Steps))
+		if r.tx.Inputs, err = saga.StoredInputs(def, loaded.bodies[r.tx.ID]); err != nil {
+			return fmt.Errorf("transaction %s: %w", r.tx.ID, err)
+		}
+	}
+	for _, row := range loaded.rows {
+		r := loaded.found[row.id]
+		i := r.def.StepIndex(row.step)
+		if i < 0 {
+			return fmt.Errorf("transaction %s: operation %s/%s is not in its definition", row.id, row.step, row.op.Phase)
+		}
+		if row.op.Phase == saga.PhaseTry {
+			r.tx.Steps[i].Try = row.op
+		} else {
+			r.tx.Steps[i].Settle = row.op
+		}
+	}
+	for _, r := range loaded.found {
+		r.bytes = r.size()
+	}
+	return nil
+}
+
+func (s *store) definition(ctx context.Context, sha [32]byte) (*saga.Definition, error) {
+	if def, ok := s.defs.Load(sha); ok {
+		return def.(*saga.Definition), nil
+	}
+	var body []byte
+	if err := s.pool.QueryRow(ctx, sqlLoadDefinition, sha[:]).Scan(&body); err != nil {
+		return nil, fmt.Errorf("loading definition %x: %w", sha[:6], err)
+	}
+	def, err := saga.ParseDefinition(body)
+	if err != nil {
+		return nil, fmt.Errorf("reading definition %x: %w", sha[:6], err)
+	}
+	s.defs.Store(sha, def)
+	return def, nil
+}
+
+// findRequests returns the stored requests among the given keys.
+func (s *store) findRequests(ctx context.Context, keys []requestKey) (map[requestKey]storedRequest, error) {
+	var tenant, client, request texts
+	for _, k := range keys {
+		tenant, client, request = append(tenant, k.tenant), append(client, k.client), append(request, k.requestID)
+	}
+	rows, err := s.pool.Query(ctx, sqlFindRequests, tenant, client, request)
+	if err != nil {
+		return nil, fmt.Errorf("looking up request keys: %w", err)
+	}
+	found := make(map[requestKey]storedRequest)
+	var k requestKey
+	var r storedRequest
+	var id pgtype.UUID
+	var sha []byte
+	_, err = pgx.ForEachRow(rows, []any{&k.tenant, &k.client, &k.requestID, &id, &sha, &r.answer}, func() error {
+		r.id = id.Bytes
+		copy(r.contentSHA256[:], sha)
+		r.answer = append([]byte(nil), r.answer...)
+		found[k] = r
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("looking up request keys: %w", err)
+	}
+	return found, nil
+}
+
+type requestKey struct{ tenant, client, requestID string }
+
+type storedRequest struct {
+	id            saga.ID
+	contentSHA256 [32]byte
+	answer        []byte
+}
