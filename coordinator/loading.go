@@ -94,7 +94,7 @@ func (l *loading) operations(rows pgx.Rows) error {
 		row.id = id.Bytes
 		copy(op.ContentSHA256[:], sha)
 		op.SentAt, op.NextAt, op.Result.Data = timeFrom(sentAt), timeFrom(nextAt), result
-		if l.found[row.id] != nil { // else it was written after the transactions were read: loaded next time
+		if l.found[row.id] != nil {
 			l.rows = append(l.rows, row)
 		}
 	}

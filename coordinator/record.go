@@ -43,17 +43,16 @@ func (r *record) size() int {
 
 // write is what one batch stores of one transaction.
 type write struct {
-	rec       *record           // as it will be
-	before    *saga.Transaction // as it was loaded; nil for a new one
-	body      []byte            // of a new one's submission
-	answer    []byte            // of a new one's request key
-	changed   bool              // the transaction and its operations have to be written
-	woken     bool              // a timer fired: move it
-	commands  []saga.Command
-	attempts  []saga.AttemptEnd
-	letters   []saga.DeadLetterChange
-	incidents []saga.Incident
-	wake      time.Time
+	rec      *record           // as it will be
+	before   *saga.Transaction // as it was loaded; nil for a new one
+	body     []byte            // of a new one's submission
+	answer   []byte            // of a new one's request key
+	changed  bool              // the transaction and its operations have to be written
+	woken    bool              // a timer fired: move it
+	commands []saga.Command
+	attempts []saga.AttemptEnd
+	letters  []saga.DeadLetterChange
+	wake     time.Time
 }
 
 // add gathers the effects of one more event.
@@ -62,7 +61,6 @@ func (w *write) add(e saga.Effects) {
 	w.commands = append(w.commands, e.Commands...)
 	w.attempts = append(w.attempts, e.Attempts...)
 	w.letters = append(w.letters, e.DeadLetters...)
-	w.incidents = append(w.incidents, e.Incidents...)
 	w.wake = e.Wake
 }
 

@@ -37,11 +37,16 @@ WITH input AS (
 )
 SELECT expect_rows((SELECT count(*) FROM written), cardinality($1::uuid[]))`
 
-// sqlRearm moves the timers of transactions whose wake found nothing to do.
+// sqlRearm moves the timers of transactions whose wake found nothing to do. It names the version too: a stale
+// cache must not hide what is due.
 const sqlRearm = `
-UPDATE transactions t SET wake_at = u.wake_at
-  FROM unnest($1::uuid[], $2::bigint[], $3::timestamptz[]) AS u (id, version, wake_at)
- WHERE t.id = u.id AND t.version = u.version AND t.finished_at IS NULL`
+WITH written AS (
+    UPDATE transactions t SET wake_at = u.wake_at
+      FROM unnest($1::uuid[], $2::bigint[], $3::timestamptz[]) AS u (id, version, wake_at)
+     WHERE t.id = u.id AND t.version = u.version
+    RETURNING 1
+)
+SELECT expect_rows((SELECT count(*) FROM written), cardinality($1::uuid[]))`
 
 const sqlInsertDefinition = `
 INSERT INTO definitions (sha256, name, version, body) VALUES ($1, $2, $3, $4) ON CONFLICT (sha256) DO NOTHING`

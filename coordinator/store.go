@@ -19,9 +19,10 @@ import (
 
 // store is the coordinator's PostgreSQL. It decides nothing.
 type store struct {
-	pool  *pgxpool.Pool
-	clock *clock
-	defs  sync.Map // sha256 → *saga.Definition; those stored, so few that they all stay
+	pool    *pgxpool.Pool
+	clock   *clock
+	encoder *encoder
+	defs    sync.Map // sha256 → *saga.Definition; those stored, so few that they all stay
 }
 
 // errVersionConflict says that a transaction was not at the version that the write was decided on.
@@ -34,13 +35,7 @@ const codeVersionConflict = "SG409" // raised by expect_rows
 func (s *store) commit(ctx context.Context, writes []*write, extra func(*pgx.Batch)) ([]outbox.Entry, error) {
 	var batch pgx.Batch
 	var entries []outbox.Entry
-	asked := time.Now()
-	batch.Queue(sqlSettings).QueryRow(func(row pgx.Row) error {
-		var now time.Time
-		err := row.Scan(&now, nil, nil, nil, nil, nil)
-		s.clock.observe(asked, now)
-		return err
-	})
+	s.queueSettings(&batch)
 	messages, err := s.queue(&batch, writes)
 	if err != nil {
 		return nil, err
@@ -60,6 +55,17 @@ func (s *store) commit(ctx context.Context, writes []*write, extra func(*pgx.Bat
 		return nil, fmt.Errorf("storing %d transactions: %w", len(writes), err)
 	}
 	return entries, nil
+}
+
+// queueSettings begins a batch: it pins plans and reads the clock.
+func (s *store) queueSettings(batch *pgx.Batch) {
+	asked := time.Now()
+	batch.Queue(sqlSettings).QueryRow(func(row pgx.Row) error {
+		var now time.Time
+		err := row.Scan(&now, nil, nil, nil, nil, nil)
+		s.clock.observe(asked, now)
+		return err
+	})
 }
 
 // queue adds the statements of the writes to the batch and returns their messages.
@@ -91,13 +97,13 @@ func (s *store) queue(batch *pgx.Batch, writes []*write) ([]outbox.Message, erro
 			attempts.add(w.rec.tx.ID, &w.attempts[i])
 		}
 		for i := range w.commands {
-			m, err := commandMessage(&w.commands[i])
+			m, err := s.encoder.outboxMessage(&w.commands[i])
 			if err != nil {
 				return nil, err
 			}
 			messages = append(messages, m)
 		}
-		if err := queueSetAside(&letters, w); err != nil {
+		if err := s.encoder.queueSetAside(&letters, w); err != nil {
 			return nil, err
 		}
 	}
@@ -153,16 +159,12 @@ func (s *store) load(ctx context.Context, wanted []saga.ID) (map[saga.ID]*record
 	}
 	loaded := loading{found: found}
 	var batch pgx.Batch
-	asked := time.Now()
-	batch.Queue(sqlSettings).QueryRow(func(row pgx.Row) error {
-		var now time.Time
-		err := row.Scan(&now, nil, nil, nil, nil, nil)
-		s.clock.observe(asked, now)
-		return err
-	})
+	batch.Queue(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`) // one snapshot: rows of one version
+	s.queueSettings(&batch)
 	batch.Queue(sqlLoadTransactions, param).Query(loaded.transactions)
 	batch.Queue(sqlLoadSubmissions, param).Query(loaded.submissions)
 	batch.Queue(sqlLoadOperations, param).Query(loaded.operations)
+	batch.Queue(`COMMIT`)
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("loading %d transactions: %w", len(wanted), err)
 	}

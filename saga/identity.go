@@ -37,13 +37,14 @@ func (id ID) Time() time.Time {
 // MarshalText returns the canonical form.
 func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
-// UnmarshalText reads the canonical form.
+// UnmarshalText reads what ParseID reads.
 func (id *ID) UnmarshalText(text []byte) (err error) {
 	*id, err = ParseID(string(text))
 	return err
 }
 
-// ParseID reads a UUIDv7 in its canonical form; anything else is an *InvalidError with code invalid_id.
+// ParseID reads a UUIDv7 of 36 characters, digits in either case (RFC 9562, section 4); anything else is an
+// *InvalidError with code invalid_id. String returns the one canonical form.
 func ParseID(s string) (ID, error) {
 	var id ID
 	invalid := func(why string) (ID, error) {

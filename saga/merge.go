@@ -155,8 +155,10 @@ func (m *machine) follow(step int, r Reply) {
 		m.decideCancel(m.tx.Cause)
 	case r.Outcome == OutcomeRefused:
 		m.decideCancel(Cause{Why: WhyRefused, Step: r.Step, Code: r.Code, Reason: r.Reason})
-	case r.Outcome == OutcomeHanging:
+	case r.Outcome == OutcomeHanging && m.tx.Steps[step].Settle.Sent():
 		m.decideCancel(m.tx.Cause) // of the fence that the pivot met
+	case r.Outcome == OutcomeHanging: // a cancel that this coordinator does not know of; the proof holds
+		m.decideCancel(Cause{Why: WhyRefused, Step: r.Step, Code: string(OutcomeHanging), Reason: r.Reason})
 	}
 }
 
@@ -181,7 +183,7 @@ func (m *machine) mergeTransient(step int, op *Operation, r Reply) {
 		m.effects.Unexpected = UnexpectedOldAttempt
 	case r.Outcome == OutcomeInProgress:
 		m.attemptEnded(step, op, r)
-		op.postpone(WaitLease, m.now.Add(max(r.RetryAfter, minDelay)))
+		op.postpone(WaitLease, m.now.Add(m.leaseWait(step, op, r.RetryAfter)))
 	case r.Outcome == OutcomeState:
 		m.attemptEnded(step, op, r)
 		op.postpone(WaitNone, m.now)
@@ -205,6 +207,15 @@ func (m *machine) mergeRetry(step int, op *Operation, r Reply) {
 	if op.Counted >= m.def.Steps[step].attemptsMax(op.Phase) {
 		m.exhaust(step, op, r)
 	}
+}
+
+// leaseWait returns how long to leave the holder of a lease alone: as long as the participant says, else as
+// after an attempt that failed.
+func (m *machine) leaseWait(step int, op *Operation, retryAfter time.Duration) time.Duration {
+	if retryAfter <= 0 {
+		return m.delay(step, op)
+	}
+	return min(max(retryAfter, minDelay), BackoffMax)
 }
 
 // postpone makes the operation wait before its next attempt.
@@ -238,6 +249,9 @@ func (m *machine) exhaust(step int, op *Operation, last Reply) {
 	switch {
 	case op.Phase == PhaseTry && s.Kind == KindPivot:
 		m.fence(Cause{Why: WhyExhausted, Step: s.Name, Code: last.Code, Reason: last.Reason})
+		if op.State.active() { // an operator replayed it beside its fence
+			m.hold(step)
+		}
 	case panicked:
 		m.bury(step, op, DeadLetterPanic, last)
 	case op.Phase == PhaseTry && s.Kind.cancellable() && s.OnExhausted == OnExhaustedCancel:

@@ -85,7 +85,7 @@ func (m *machine) openDeadLetter(ev Event, step string, phase Phase) (int, *Oper
 		return 0, nil, m.refused(ev, CodeUnknownStep, step, phase, "the definition has no such operation")
 	case m.tx.Status.Terminal():
 		return 0, nil, m.refused(ev, CodeObsolete, step, phase, "the transaction has ended")
-	case !m.inDirection(i, phase) || op.State == OperationClosed:
+	case m.decided() && (!m.inDirection(i, phase) || op.State == OperationClosed):
 		return 0, nil, m.refused(ev, CodeObsolete, step, phase, "the transaction has been decided without it")
 	case op.State != OperationDead || op.Phase != phase:
 		return 0, nil, m.refused(ev, CodeNotDeadLetter, step, phase, "the operation is not an open dead letter")

@@ -157,6 +157,11 @@ func (m *machine) eachActive(f func(step int, op *Operation)) {
 	}
 }
 
+// decided reports whether the decision has been made.
+func (m *machine) decided() bool {
+	return m.tx.Status != StatusAccepted && m.tx.Status != StatusRunning
+}
+
 func (m *machine) pivotSent() bool {
 	return m.def.graph.pivot >= 0 && m.tx.Steps[m.def.graph.pivot].Try.Sent()
 }

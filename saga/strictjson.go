@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -38,9 +39,25 @@ func jsonError(name string, err error) error {
 	}
 	var typ *json.UnmarshalTypeError
 	if errors.As(err, &typ) {
-		return invalid("invalid_json", name+"."+typ.Field, fmt.Sprintf("is a %s", typ.Value), "send a "+typ.Type.String())
+		at := strings.TrimSuffix(name+"."+typ.Field, ".")
+		return invalid("invalid_json", at, "is a "+typ.Value, "send "+jsonWant(typ))
 	}
 	return invalid("invalid_json", name, "cannot be read: "+err.Error(), "send valid JSON with the documented members")
+}
+
+// jsonWant says in JSON's words what would have been right.
+func jsonWant(err *json.UnmarshalTypeError) string {
+	switch {
+	case err.Type.String() == "saga.Duration":
+		return `a string such as "250ms", "30s" or "2h"`
+	case err.Type.Kind().String() == "int":
+		return "a whole number"
+	case err.Type.Kind().String() == "slice":
+		return "an array"
+	case err.Type.Kind().String() == "struct", err.Type.Kind().String() == "map":
+		return "an object"
+	}
+	return "a " + err.Type.Kind().String()
 }
 
 // checkDuplicates reads the next value of dec, which is valid JSON, and refuses members given twice. Names
@@ -57,7 +74,7 @@ func checkDuplicates(dec *json.Decoder, at string, depth int) error {
 		if open == '{' {
 			key, _ := dec.Token()
 			member = at + "." + key.(string)
-			folded := strings.ToLower(key.(string))
+			folded := strings.Map(foldRune, key.(string))
 			if depth > 0 && seen[folded] {
 				return invalid("duplicate_member", member, "is given twice", "give it once")
 			}
@@ -69,6 +86,18 @@ func checkDuplicates(dec *json.Decoder, at string, depth int) error {
 	}
 	_, _ = dec.Token() // the closing delimiter
 	return nil
+}
+
+// foldRune returns the same rune for all that encoding/json takes for equal in a member's name: not only
+// upper and lower case, also for example the long s.
+func foldRune(r rune) rune {
+	for {
+		next := unicode.SimpleFold(r)
+		if next <= r {
+			return next
+		}
+		r = next
+	}
 }
 
 // Members splits a JSON object into its members, values verbatim, in the order sent. Members given twice

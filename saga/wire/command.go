@@ -43,7 +43,8 @@ func EncodeCommand(prefix string, c saga.Command) (Message, error) {
 	return Message{Subject: CommandSubject(prefix, c.Participant), Header: w.headers(), Data: c.Body}, nil
 }
 
-// DecodeCommand reads a command and verifies its content hash. The command's Body is the message's Data, not
+// DecodeCommand reads a command and verifies its content hash; only an inquiry without a body may have a hash of
+// zeros, which asks about whatever is recorded. The command's Body is the message's Data, not
 // parsed yet: see ParseBody. Its Timeout is in whole seconds, and zero if the message does not say. Without a
 // Subject (a message that came over a bridge) the participant is the header's alone.
 //
@@ -70,7 +71,9 @@ func DecodeCommand(m Message) (saga.Command, error) {
 		Traceparent:   r.trace(HeaderTraceparent, traceparentBytesMax),
 		Tracestate:    r.trace(HeaderTracestate, tracestateBytesMax),
 	}
-	r.commandSubject(m.Subject, c.Participant)
+	if !r.commandSubject(m.Subject, c.Participant) {
+		c.Participant = "" // nobody may answer in another's name
+	}
 	if c.ReplyTo != "" && c.Participant != "" {
 		if problem := replyToProblem(c.ReplyTo, c.Participant); problem != "" {
 			r.fail(HeaderReplyTo, problem)
@@ -93,26 +96,28 @@ func Answerable(c saga.Command) bool {
 
 // content bounds the body before it hashes it.
 func (r *reader) content(c saga.Command) {
-	if len(c.Body) > BodyBytesMax {
+	switch {
+	case r.problem != "":
+	case len(c.Body) > BodyBytesMax:
 		r.fail(PartBody, tooLarge(len(c.Body), BodyBytesMax))
-		return
-	}
-	if r.problem == "" && saga.ContentSHA256(c.Action, c.Body) != c.ContentSHA256 {
+	case c.Verb == saga.VerbInquire && len(c.Body) == 0 && c.ContentSHA256 == [32]byte{}:
+		// An inquiry by someone who does not know the content: it is compared with nothing.
+	case saga.ContentSHA256(c.Action, c.Body) != c.ContentSHA256:
 		r.fail(HeaderContentSHA256, "does not match the action and the body")
 	}
 }
 
-func (r *reader) commandSubject(subject, participant string) {
-	if subject == "" {
-		return
+// commandSubject reports whether the subject, if there is one, is that of the participant's commands.
+func (r *reader) commandSubject(subject, participant string) bool {
+	if subject == "" || participant == "" {
+		return true
 	}
 	_, name, err := ParseCommandSubject(subject)
-	switch {
-	case err != nil:
-		r.fail(PartSubject, "is "+quote(subject)+", not that of a command")
-	case participant != "" && name != participant:
-		r.fail(HeaderParticipant, "is "+quote(participant)+" on the subject of "+quote(name))
+	if err == nil && name == participant {
+		return true
 	}
+	r.fail(PartSubject, "is "+quote(subject)+", not that of the participant's commands")
+	return false
 }
 
 func (w *writer) deadline(t time.Time) {
@@ -165,4 +170,4 @@ func replyToProblem(replyTo, participant string) string {
 	return "is " + quote(replyTo) + ", not a reply subject of the participant"
 }
 
-func tooLarge(n, max int) string { return fmt.Sprintf("has %d bytes, more than %d", n, max) }
+func tooLarge(n, limit int) string { return fmt.Sprintf("has %d bytes, more than %d", n, limit) }

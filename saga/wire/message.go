@@ -92,8 +92,9 @@ var (
 		saga.OutcomeDone, saga.OutcomeRefused, saga.OutcomeRetry, saga.OutcomeInProgress, saga.OutcomeUnknown,
 		saga.OutcomeHanging, saga.OutcomeFault, saga.OutcomeState, saga.OutcomeReserved,
 	}
+	// A tombstone travels as cancelled (S2.11).
 	states = []saga.BarrierState{
 		saga.BarrierAbsent, saga.BarrierTrying, saga.BarrierTried, saga.BarrierRefused, saga.BarrierConfirmed,
-		saga.BarrierCancelled, saga.BarrierNullCancelled, saga.BarrierPastRetention,
+		saga.BarrierCancelled, saga.BarrierPastRetention,
 	}
 )

@@ -132,13 +132,13 @@ func (r *reader) ttl() time.Duration {
 }
 
 // text reads what escaped wrote and cuts it to its limit.
-func (r *reader) text(header string, max int) string {
+func (r *reader) text(header string, limit int) string {
 	value, ok := unescape(r.optional(header))
 	if !ok {
 		r.fail(header, "has a '%' that two hexadecimal digits do not follow")
 		return ""
 	}
-	return cut(value, max)
+	return cut(value, limit)
 }
 
 func (r *reader) retryAfter() time.Duration {
@@ -166,9 +166,9 @@ func (r *reader) flag(header string) bool {
 }
 
 // trace reads a trace context value as traceValue says; whatever is wrong with it, the message counts.
-func (r *reader) trace(header string, max int) string {
+func (r *reader) trace(header string, limit int) string {
 	if values := r.headers[header]; len(values) == 1 {
-		return traceValue(values[0], max)
+		return traceValue(values[0], limit)
 	}
 	return ""
 }

@@ -1,8 +1,6 @@
 package wire
 
-import (
-	"crypto/sha256"
-)
+import "crypto/sha256"
 
 // signedHeaders are the headers that a signature covers, in the order of the canonical form. Not among them:
 // trace context and the headers of NATS, which others may change on the way, and the signature itself.

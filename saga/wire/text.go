@@ -68,24 +68,24 @@ func unhex(c byte) byte {
 
 func headerByte(c byte) bool { return ' ' <= c && c < 0x7f }
 
-// cut shortens text to at most max bytes without splitting a rune.
-func cut(s string, max int) string {
-	if len(s) <= max {
+// cut shortens text to at most limit bytes without splitting a rune.
+func cut(s string, limit int) string {
+	if len(s) <= limit {
 		return s
 	}
-	for i := max; i > max-utf8.UTFMax; i-- {
+	for i := limit; i > limit-utf8.UTFMax; i-- {
 		if utf8.RuneStart(s[i]) {
 			return s[:i]
 		}
 	}
-	return s[:max] // not UTF-8 anyway
+	return s[:limit] // not UTF-8 anyway
 }
 
 // traceValue returns a trace context value if it can travel as it is, else nothing. It is never escaped,
 // because tracing libraries read the header directly, and never refused, because tracing must not stop a
 // transaction; W3C Trace Context allows dropping it.
-func traceValue(s string, max int) string {
-	if len(s) > max || s == "" || s[0] == ' ' || s[len(s)-1] == ' ' {
+func traceValue(s string, limit int) string {
+	if len(s) > limit || s == "" || s[0] == ' ' || s[len(s)-1] == ' ' {
 		return ""
 	}
 	for i := range len(s) {
@@ -146,7 +146,7 @@ func parseSeconds(s string) (time.Duration, bool) {
 
 // wholeSeconds rounds an attempt timeout up: NATS counts a message's life in seconds and refuses less than one.
 func wholeSeconds(d time.Duration) time.Duration {
-	return (d + time.Second - 1) / time.Second * time.Second
+	return (d + time.Second - 1).Truncate(time.Second)
 }
 
 // parseTTL reads both forms that NATS takes: seconds, and a duration such as 10s.

@@ -1,0 +1,70 @@
+package coordinator
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/sagacity-tx/sagacity/internal/bus"
+	"github.com/sagacity-tx/sagacity/outbox"
+)
+
+// Config says what a coordinator works with. Pool, Bus and Relay are required; every other zero value means
+// its default.
+type Config struct {
+	Pool  *pgxpool.Pool // the coordinator's database, migrated
+	Bus   *bus.Bus
+	Relay *outbox.Relay // of the same database; run by the caller
+	Log   *slog.Logger  // default: slog.Default()
+
+	Lanes           int           // concurrent batches; default: twice the number of cores, at most 8
+	BatchMax        int           // events in one commit; default 512
+	QueueMax        int           // events that wait for a lane; default 4096
+	CacheMax        int           // transactions that a lane keeps in memory; default 20,000
+	CacheBytesMax   int           // of those, estimated; default 64 MiB
+	TimerInterval   time.Duration // between looks at what is due; default 100ms
+	TimerBatchMax   int           // transactions woken at a time; default 1,000
+	ReplyShards     int           // subjects that replies are spread over; default 16
+	RepliesInFlight int           // replies taken from NATS and not yet committed; default 8,192
+}
+
+func (c Config) withDefaults() Config {
+	c.Log = cmp.Or(c.Log, slog.Default())
+	c.Lanes = cmp.Or(c.Lanes, min(2*runtime.GOMAXPROCS(0), 8))
+	c.BatchMax = cmp.Or(c.BatchMax, 512)
+	c.QueueMax = cmp.Or(c.QueueMax, 4096)
+	c.CacheMax = cmp.Or(c.CacheMax, 20_000)
+	c.CacheBytesMax = cmp.Or(c.CacheBytesMax, 64<<20)
+	c.TimerInterval = cmp.Or(c.TimerInterval, 100*time.Millisecond)
+	c.TimerBatchMax = cmp.Or(c.TimerBatchMax, 1000)
+	c.ReplyShards = cmp.Or(c.ReplyShards, 16)
+	c.RepliesInFlight = cmp.Or(c.RepliesInFlight, 8192)
+	return c
+}
+
+func (c Config) validate() error {
+	if c.Pool == nil || c.Bus == nil || c.Relay == nil {
+		return fmt.Errorf("coordinator: Pool, Bus and Relay are required")
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{
+		{"Lanes", c.Lanes}, {"BatchMax", c.BatchMax}, {"QueueMax", c.QueueMax}, {"CacheMax", c.CacheMax},
+		{"CacheBytesMax", c.CacheBytesMax}, {"TimerBatchMax", c.TimerBatchMax}, {"ReplyShards", c.ReplyShards},
+		{"RepliesInFlight", c.RepliesInFlight}, {"TimerInterval", int(c.TimerInterval)},
+	} {
+		if n.value < 0 {
+			return fmt.Errorf("coordinator: %s is %d; give a positive number, or 0 for the default", n.name, n.value)
+		}
+	}
+	if int(c.Pool.Config().MaxConns) < c.Lanes+2 {
+		return fmt.Errorf("coordinator: the pool has %d connections for %d lanes; give it at least %d",
+			c.Pool.Config().MaxConns, c.Lanes, c.Lanes+2)
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sagacity-tx/sagacity/saga"
+)
+
+// Coordinator runs transactions. Make one with New and run it with Run; its other methods may be called from
+// any goroutine while it runs.
+type Coordinator struct {
+	cfg     Config
+	log     *slog.Logger
+	store   *store
+	encoder *encoder
+	lanes   []*lane
+	heard   *heard
+	waiters waiters
+
+	stopping chan struct{}
+	stopOnce sync.Once
+}
+
+// New makes a coordinator. It does nothing until Run.
+func New(cfg Config) (*Coordinator, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	enc := &encoder{prefix: cfg.Bus.Prefix(), shards: cfg.ReplyShards}
+	c := &Coordinator{
+		cfg: cfg, log: cfg.Log, encoder: enc, heard: &heard{},
+		store:    &store{pool: cfg.Pool, clock: &clock{}, encoder: enc},
+		stopping: make(chan struct{}),
+	}
+	for range cfg.Lanes {
+		c.lanes = append(c.lanes, &lane{
+			store: c.store, log: cfg.Log, queue: make(chan *item, cfg.QueueMax), batchMax: cfg.BatchMax,
+			cache: newCache(cfg.CacheMax, cfg.CacheBytesMax), rnd: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
+			handOff: cfg.Relay.HandOff, finished: c.waiters.notify,
+			stopping: c.stopping, stopped: make(chan struct{}),
+		})
+	}
+	return c, nil
+}
+
+// Run works until ctx ends, and then stops in order: it takes no new events, finishes those it has, and
+// returns. It returns an error if something failed that no retry can repair.
+func (c *Coordinator) Run(ctx context.Context) error {
+	if err := c.prepare(ctx); err != nil {
+		return err
+	}
+	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	var lanes sync.WaitGroup
+	for _, l := range c.lanes {
+		lanes.Go(func() { l.run(work) })
+	}
+	sources, sourcesCtx := errgroup.WithContext(ctx)
+	sources.Go(func() error { return c.consumeReplies(sourcesCtx) })
+	sources.Go(func() error { return c.consumeSubmissions(sourcesCtx) })
+	sources.Go(func() error { return c.runTimers(sourcesCtx) })
+	sources.Go(func() error { return c.runMaintenance(sourcesCtx) })
+	err := sources.Wait()
+	c.stopOnce.Do(func() { close(c.stopping) })
+	c.finishLanes(&lanes, abandon)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// stopTimeout bounds how long lanes may take to finish what they hold when the database does not answer.
+const stopTimeout = 10 * time.Second
+
+func (c *Coordinator) finishLanes(lanes *sync.WaitGroup, abandon context.CancelFunc) {
+	timer := time.AfterFunc(stopTimeout, abandon)
+	defer timer.Stop()
+	lanes.Wait()
+}
+
+// prepare brings the database and the streams into the state that the rest relies on.
+func (c *Coordinator) prepare(ctx context.Context) error {
+	asked := time.Now()
+	var now time.Time
+	if err := c.cfg.Pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
+		return fmt.Errorf("coordinator: read the database's clock: %w", err)
+	}
+	c.store.clock.observe(asked, now)
+	if err := c.ensurePartitions(ctx); err != nil {
+		return err
+	}
+	if err := c.cfg.Bus.EnsureStreams(ctx); err != nil {
+		return fmt.Errorf("coordinator: %w", err)
+	}
+	return nil
+}
+
+func (c *Coordinator) lane(id saga.ID) *lane {
+	return c.lanes[binary.BigEndian.Uint64(id[8:])%uint64(len(c.lanes))]
+}
+
+// ask takes an event through its lane and waits for what becomes of it. When ctx ends first the outcome is
+// unknown: the event is not taken back.
+func (c *Coordinator) ask(ctx context.Context, it *item) (outcome, error) {
+	answer := make(chan outcome, 1)
+	it.done = func(o outcome) { answer <- o }
+	if !c.lane(it.id).tryOffer(it) {
+		return outcome{}, ErrOverloaded
+	}
+	select {
+	case o := <-answer:
+		return o, o.err
+	case <-ctx.Done():
+		return outcome{}, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
+	case <-c.lane(it.id).stopped:
+		return outcome{}, fmt.Errorf("%w: %w", ErrOutcomeUnknown, errStopping)
+	}
+}

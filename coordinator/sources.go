@@ -1,0 +1,165 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sagacity-tx/sagacity/dlq"
+	"github.com/sagacity-tx/sagacity/internal/bus"
+	"github.com/sagacity-tx/sagacity/saga"
+	"github.com/sagacity-tx/sagacity/saga/wire"
+)
+
+// Where events come from: replies and submissions over NATS.
+
+func (c *Coordinator) consumeReplies(ctx context.Context) error {
+	consumer := bus.Consumer{Stream: bus.Replies, Durable: "coordinator", MaxAckPending: c.cfg.RepliesInFlight, MaxBatch: 512}
+	return c.cfg.Bus.Consume(ctx, consumer, func(d *bus.Delivery) { c.takeReply(ctx, d) })
+}
+
+// takeReply hands a reply to its lane. It is acknowledged when it is committed or known to be a repetition;
+// until then NATS keeps it.
+func (c *Coordinator) takeReply(ctx context.Context, d *bus.Delivery) {
+	reply, err := wire.DecodeReply(d.Message)
+	if err != nil {
+		c.setAside(ctx, d, err)
+		return
+	}
+	c.heard.note(reply.Participant, c.store.clock.now())
+	it := &item{id: reply.Transaction, event: saga.Replied{Reply: reply}, source: d.Message}
+	it.done = func(o outcome) {
+		switch {
+		case errors.Is(o.err, errStopping), errors.Is(o.err, ErrOutcomeUnknown):
+			d.Leave() // comes again
+		case errors.Is(o.err, errCannotStore):
+			c.setAside(context.WithoutCancel(ctx), d, o.err)
+		default:
+			c.logFailedAck(d.Ack())
+		}
+	}
+	if err := c.lane(reply.Transaction).offer(ctx, it); err != nil {
+		d.Leave()
+	}
+}
+
+// setAside keeps a message that cannot be understood, with its exact bytes, so that nothing waits behind it
+// (C5).
+func (c *Coordinator) setAside(ctx context.Context, d *bus.Delivery, cause error) {
+	participant := ""
+	if _, p, _, err := wire.ParseReplySubject(d.Subject); err == nil {
+		participant = p
+	}
+	if err := dlq.BuryMessage(ctx, c.cfg.Pool, d.Message, participant, saga.FaultUndecodable, cause.Error()); err != nil {
+		c.log.Warn("an undecodable message could not be kept yet; it comes again", "subject", d.Subject, "error", err)
+		d.Leave()
+		return
+	}
+	c.log.Warn("an undecodable message was set aside", "subject", d.Subject, "cause", cause)
+	c.logFailedAck(d.Term(saga.FaultUndecodable))
+}
+
+func (c *Coordinator) logFailedAck(err error) {
+	if err != nil {
+		c.log.Debug("a message could not be acknowledged; it comes again", "error", err)
+	}
+}
+
+// headerRequestID names a submission over NATS, as Idempotency-Key does over HTTP.
+const headerRequestID = "Saga-Request-Id"
+
+// natsClient is the client of submissions that arrive over NATS: whoever may publish to the tenant's subject.
+const natsClient = "nats"
+
+func (c *Coordinator) consumeSubmissions(ctx context.Context) error {
+	consumer := bus.Consumer{Stream: bus.Submissions, Durable: "coordinator", MaxAckPending: 1024}
+	return c.cfg.Bus.Consume(ctx, consumer, func(d *bus.Delivery) { c.takeSubmission(ctx, d) })
+}
+
+// takeSubmission starts a transaction for a message to saga.submit.<tenant>, by the same rules as over HTTP.
+// What is invalid is set aside with its exact bytes: there is nobody to answer.
+func (c *Coordinator) takeSubmission(ctx context.Context, d *bus.Delivery) {
+	_, tenant, err := wire.ParseSubmitSubject(d.Subject)
+	if err != nil {
+		c.setAside(ctx, d, err)
+		return
+	}
+	p := SubmitParams{
+		Caller: Caller{Tenant: tenant, Client: natsClient}, RequestID: first(d.Header[headerRequestID]), Body: d.Data,
+		Traceparent: first(d.Header[wire.HeaderTraceparent]), Tracestate: first(d.Header[wire.HeaderTracestate]),
+	}
+	s, err := c.newSubmission(ctx, p)
+	if err != nil {
+		c.refuseSubmission(ctx, d, err)
+		return
+	}
+	it := &item{id: s.rec.tx.ID, event: saga.Submitted{}, submit: s}
+	it.done = func(o outcome) {
+		if o.err != nil {
+			c.refuseSubmission(ctx, d, o.err)
+			return
+		}
+		c.logFailedAck(d.Ack())
+	}
+	if err := c.lane(it.id).offer(ctx, it); err != nil {
+		d.Leave()
+	}
+}
+
+// refuseSubmission sets an invalid submission aside; one that failed for another reason comes again.
+func (c *Coordinator) refuseSubmission(ctx context.Context, d *bus.Delivery, err error) {
+	var invalid *saga.InvalidError
+	if errors.As(err, &invalid) || errors.Is(err, ErrKeyReused) || errors.Is(err, ErrIDTaken) {
+		c.setAside(context.WithoutCancel(ctx), d, err)
+		return
+	}
+	c.log.Warn("a submission over NATS could not be stored yet; it comes again", "error", err)
+	d.Leave()
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+// runTimers wakes transactions that are due.
+func (c *Coordinator) runTimers(ctx context.Context) error {
+	ticker := time.NewTicker(c.cfg.TimerInterval)
+	defer ticker.Stop()
+	for {
+		more := c.wakeDue(ctx)
+		if more {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// timerLease is how long a claimed timer is this process's: should it end before the transaction is stored
+// again, another one wakes it later.
+const timerLease = 5 * time.Second
+
+// wakeDue claims what is due and hands it to the lanes. It reports whether there is more.
+func (c *Coordinator) wakeDue(ctx context.Context) bool {
+	due, err := c.store.claimTimers(ctx, c.cfg.TimerBatchMax, timerLease)
+	if err != nil {
+		if ctx.Err() == nil {
+			c.log.Warn("cannot look for what is due, trying again", "error", err)
+		}
+		return false
+	}
+	heard := c.heard.snapshot()
+	for _, id := range due {
+		it := &item{id: id, event: saga.Woken{Heard: heard}, done: func(outcome) {}}
+		if c.lane(id).offer(ctx, it) != nil {
+			return false
+		}
+	}
+	return len(due) == c.cfg.TimerBatchMax
+}

@@ -1,0 +1,102 @@
+package coordinator
+
+import (
+	"context"
+
+	"github.com/sagacity-tx/sagacity/saga"
+)
+
+// SubmitParams is a submission as a door of the coordinator received it.
+type SubmitParams struct {
+	Caller      Caller
+	RequestID   string // "" for an unprotected submission (X2)
+	Body        []byte // see saga.Submission; not to be changed afterwards
+	Traceparent string
+	Tracestate  string
+}
+
+// Submitted is the answer to a submission.
+type Submitted struct {
+	ID       saga.ID
+	Answer   []byte // the stored answer of the key, the same bytes for every repetition (I2)
+	Replayed bool   // it was submitted before
+}
+
+// submission is a valid submission on its way through a lane.
+type submission struct {
+	rec    record
+	body   []byte
+	answer []byte
+	ownID  bool // the client made the id: it may be taken
+}
+
+func (s *submission) key() requestKey {
+	return requestKey{tenant: s.rec.tx.Tenant, client: s.rec.client, requestID: s.rec.requestID}
+}
+
+// Submit starts a transaction. It returns when the transaction is stored, or was stored by an earlier
+// submission with the same key and content (I1–I3). Errors: *saga.InvalidError, ErrKeyReused, ErrIDTaken,
+// ErrOverloaded; ErrOutcomeUnknown when ctx ended or the coordinator stopped before the commit was known.
+func (c *Coordinator) Submit(ctx context.Context, p SubmitParams) (Submitted, error) {
+	s, err := c.newSubmission(ctx, p)
+	if err != nil {
+		return Submitted{}, err
+	}
+	o, err := c.ask(ctx, &item{id: s.rec.tx.ID, event: saga.Submitted{}, submit: s})
+	if err != nil {
+		return Submitted{}, err
+	}
+	id, err := answerID(o.answer)
+	return Submitted{ID: id, Answer: o.answer, Replayed: o.replayed}, err
+}
+
+// newSubmission validates and makes everything that does not need a lane.
+func (c *Coordinator) newSubmission(ctx context.Context, p SubmitParams) (*submission, error) {
+	if p.RequestID != "" {
+		if err := saga.CheckRequestID(p.RequestID); err != nil {
+			return nil, err
+		}
+	}
+	parsed, err := saga.ParseSubmission(p.Body)
+	if err != nil {
+		return nil, err
+	}
+	now := c.store.clock.now()
+	if err := parsed.CheckTimes(now); err != nil {
+		return nil, err
+	}
+	id := parsed.ID
+	if id.IsZero() {
+		if id, err = newID(); err != nil {
+			return nil, err
+		}
+	}
+	sha, err := c.store.storeDefinition(ctx, parsed.Definition)
+	if err != nil {
+		return nil, err
+	}
+	s := &submission{body: p.Body, answer: answerFor(id), ownID: !parsed.ID.IsZero()}
+	s.rec = record{
+		tx: parsed.Transaction(p.Caller.Tenant, id, now), def: parsed.Definition, defSHA256: sha,
+		definitionName: parsed.Definition.Name, client: p.Caller.Client, requestID: p.RequestID,
+		contentSHA256: parsed.ContentSHA256(),
+	}
+	s.rec.tx.Traceparent, s.rec.tx.Tracestate = p.Traceparent, p.Tracestate
+	return s, nil
+}
+
+// answerFor makes the answer that is stored with a request key: id and links, no state.
+func answerFor(id saga.ID) []byte {
+	s := id.String()
+	return []byte(`{"id":"` + s + `","links":{"self":"/v1/transactions/` + s + `","cancel":"/v1/transactions/` + s + `/cancel"}}`)
+}
+
+const answerIDStart = len(`{"id":"`)
+
+// answerID reads the id of a stored answer.
+func answerID(answer []byte) (saga.ID, error) {
+	if len(answer) < answerIDStart+36 {
+		return saga.ID{}, &faultError{"a stored answer is too short to hold an id"}
+	}
+	return saga.ParseID(string(answer[answerIDStart : answerIDStart+36]))
+}
