@@ -57,7 +57,7 @@ func (e *encoder) outboxMessage(c *saga.Command) (outbox.Message, error) {
 	if err != nil {
 		return outbox.Message{}, err
 	}
-	return outbox.Message{Subject: m.Subject, Header: m.Header, Data: m.Data, ExpiresAfter: c.Timeout}, nil
+	return outbox.Message{Subject: m.Subject, Header: m.Header, Data: m.Data, TTL: c.Timeout}, nil
 }
 
 func newID() (saga.ID, error) {

@@ -46,7 +46,7 @@ type lane struct {
 	cache    *cache
 	rnd      *rand.Rand
 	heard    *heard
-	handOff  func([]outbox.Entry)
+	handOff  func(...outbox.Entry)
 	finished func(*record) // called after the commit that ended a transaction
 	stopping chan struct{} // closed when no more items are offered
 	stopped  chan struct{} // closed when the lane has ended
@@ -239,7 +239,7 @@ func (l *lane) answerDuplicates(ctx context.Context, items []*item) ([]*item, er
 
 // finish publishes and acknowledges what a commit has made true.
 func (l *lane) finish(r *round) {
-	l.handOff(r.entries)
+	l.handOff(r.entries...)
 	for _, w := range r.writes {
 		ended := w.changed && w.rec.tx.Status.Terminal()
 		if ended {

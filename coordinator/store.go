@@ -44,7 +44,7 @@ func (s *store) commit(ctx context.Context, writes []*write, extra func(*pgx.Bat
 		extra(&batch)
 	}
 	if len(messages) > 0 {
-		if entries, err = outbox.Queue(&batch, messages); err != nil {
+		if entries, err = outbox.Queue(&batch, messages...); err != nil {
 			return nil, err
 		}
 	}

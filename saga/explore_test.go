@@ -12,13 +12,14 @@ import (
 // The exploration walks every state that a small transaction of all kinds can reach, breadth first, so that the
 // table of pairs shows states that exist and says which do not.
 
-// exploredDefinition has one step of each kind, each with few attempts.
+// exploredDefinition has one step of each kind, each with few attempts, and no more order than the kinds make.
 func exploredDefinition() *saga.Definition {
 	return saga.Define("all-kinds").Timeout(time.Minute).
-		Saga("a", "a", "act", saga.Attempts(2), saga.PhaseTwoAttempts(2)).
-		TCC("b", "b", "act", saga.Attempts(2), saga.PhaseTwoAttempts(2), saga.WhenExhausted(saga.OnExhaustedDeadLetter)).
-		Pivot("p", "p", "act", saga.Attempts(2), saga.PhaseTwoAttempts(2)).
-		Retriable("r", "r", "act", saga.PhaseTwoAttempts(2)).
+		Saga("a", "a", "act", saga.Root(), saga.Attempts(2), saga.PhaseTwoAttempts(2)).
+		TCC("b", "b", "act", saga.Root(), saga.Attempts(2), saga.PhaseTwoAttempts(2),
+			saga.WhenExhausted(saga.OnExhaustedDeadLetter)).
+		Pivot("p", "p", "act", saga.Root(), saga.Attempts(2), saga.PhaseTwoAttempts(2)).
+		Retriable("r", "r", "act", saga.Root(), saga.PhaseTwoAttempts(2)).
 		MustBuild()
 }
 
@@ -74,11 +75,11 @@ func explore(t *testing.T, def *saga.Definition) []point {
 	return queue
 }
 
-// follow puts one event to a point; false if it is refused.
+// follow puts one event to a point; false if it is refused or changes nothing.
 func follow(t *testing.T, def *saga.Definition, p point, e namedEvent) (point, bool) {
 	t.Helper()
 	tx, effects, err := saga.Step(def, p.tx, e.ev, e.at, slowest{})
-	if err != nil {
+	if err != nil || !effects.Changed {
 		return point{}, false
 	}
 	via := append(append([]string{}, p.via...), e.name)
@@ -93,7 +94,7 @@ func checkPoint(t *testing.T, before, p point) {
 	fail := func(rule string) { t.Helper(); t.Fatalf("%s: violated by %s", rule, strings.Join(p.via, ", ")) }
 	ended := p.tx.Status.Terminal()
 	switch {
-	case before.tx.Status.Terminal() && p.tx.Status != before.tx.Status:
+	case before.tx.Status.Terminal():
 		fail("I-7: terminal states are absorbing")
 	case ended && (p.tx.Suspended() || !p.wake.IsZero()):
 		fail("I-15: no open dead letter and nothing due after the end")
@@ -110,10 +111,14 @@ func checkPoint(t *testing.T, before, p point) {
 
 func pointKey(p point) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s %t", p.tx.Status, p.tx.Cause.Why, p.now.Before(p.tx.Deadline))
+	fmt.Fprintf(&b, "%s %t", p.tx.Status, p.now.Before(p.tx.Deadline))
 	for _, s := range p.tx.Steps {
 		for _, op := range []saga.Operation{s.Try, s.Settle} {
-			fmt.Fprintf(&b, "|%s %s %t %d", op.Phase, op.State, op.Replaying, op.Counted)
+			counted := 0
+			if op.State == saga.OperationSent || op.State == saga.OperationWaiting {
+				counted = op.Counted
+			}
+			fmt.Fprintf(&b, "|%s %s %t %d", op.Phase, op.State, op.Replaying, counted)
 		}
 	}
 	return b.String()
@@ -131,7 +136,7 @@ func pointEvents(def *saga.Definition, p point, slots []slot) []namedEvent {
 		for _, s := range def.Steps {
 			heard[s.Participant] = at
 		}
-		events = append(events, namedEvent{"wake when due, heard", saga.Woken{Heard: heard}, at},
+		events = append(events, namedEvent{"wake when due (heard)", saga.Woken{Heard: heard}, at},
 			namedEvent{"wake when due", saga.Woken{}, at})
 	}
 	events = append(events, namedEvent{"wake at deadline", saga.Woken{}, later(p.tx.Deadline, p.now)},

@@ -40,9 +40,16 @@ func jsonError(name string, err error) error {
 	var typ *json.UnmarshalTypeError
 	if errors.As(err, &typ) {
 		at := strings.TrimSuffix(name+"."+typ.Field, ".")
-		return invalid("invalid_json", at, "is a "+typ.Value, "send "+jsonWant(typ))
+		return invalid("invalid_json", at, "is "+article(typ.Value), "send "+jsonWant(typ))
 	}
 	return invalid("invalid_json", name, "cannot be read: "+err.Error(), "send valid JSON with the documented members")
+}
+
+func article(value string) string {
+	if strings.HasPrefix(value, "array") || strings.HasPrefix(value, "object") {
+		return "an " + value
+	}
+	return "a " + value
 }
 
 // jsonWant says in JSON's words what would have been right.
@@ -73,7 +80,7 @@ func checkDuplicates(dec *json.Decoder, at string, depth int) error {
 		member := fmt.Sprintf("%s[%d]", at, i)
 		if open == '{' {
 			key, _ := dec.Token()
-			member = at + "." + key.(string)
+			member = memberPath(at, key.(string))
 			folded := strings.Map(foldRune, key.(string))
 			if depth > 0 && seen[folded] {
 				return invalid("duplicate_member", member, "is given twice", "give it once")
@@ -86,6 +93,14 @@ func checkDuplicates(dec *json.Decoder, at string, depth int) error {
 	}
 	_, _ = dec.Token() // the closing delimiter
 	return nil
+}
+
+// memberPath names a member of an object; a name that is none of ours is quoted, for it is the user's (S1.7).
+func memberPath(at, member string) string {
+	if validName(member) {
+		return at + "." + member
+	}
+	return at + "[" + quoteShort(member) + "]"
 }
 
 // foldRune returns the same rune for all that encoding/json takes for equal in a member's name: not only
@@ -115,7 +130,7 @@ func Members(data []byte, name string) ([]Member, error) {
 		}
 		m := Member{Name: key.(string)}
 		if slices.ContainsFunc(members, func(other Member) bool { return other.Name == m.Name }) {
-			return nil, invalid("duplicate_member", name+"."+m.Name, "is given twice", "give it once")
+			return nil, invalid("duplicate_member", memberPath(name, m.Name), "is given twice", "give it once")
 		}
 		if err := dec.Decode(&m.Value); err != nil {
 			return nil, jsonError(name, err)

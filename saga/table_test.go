@@ -15,37 +15,50 @@ import (
 func TestTransitionTable(t *testing.T) {
 	def := exploredDefinition()
 	points := explore(t, def)
+	t.Logf("explored %d states", len(points))
 	if len(points) < 500 {
 		t.Fatalf("only %d states were explored", len(points))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Every (status, operation state, event). The steps: a saga, b tcc, p pivot, r retriable, in this order.\n")
-	fmt.Fprintf(&b, "# An answer shows the status, the operation's state, and what is to be done.\n")
-	printBlock(t, &b, def, points[0], slot{"a", saga.PhaseTry}, "not submitted")
+	b.WriteString("# Every (status, operation state, event). The steps: a saga, b tcc, p pivot, r retriable, all without after.\n" +
+		"# An answer shows the status, the operation's state, and what is to be done.\n\nnot submitted\n" +
+		printAnswers(t, def, points[0], slot{"a", saga.PhaseTry}))
 	for _, status := range []saga.Status{saga.StatusAccepted, saga.StatusRunning, saga.StatusConfirming, saga.StatusCancelling,
 		saga.StatusCommitted, saga.StatusCancelled, saga.StatusResolved} {
-		for _, s := range exploredSlots() {
-			printSlot(t, &b, def, points, status, s)
-		}
+		b.WriteString(printStatusBlocks(t, def, points, status))
 	}
 	golden(t, "testdata/transitions.golden", b.String())
 }
 
-// printSlot prints a block for each state that the operation can have in the status.
-func printSlot(t *testing.T, b *strings.Builder, def *saga.Definition, points []point, status saga.Status, s slot) {
+// printStatusBlocks prints a block for each state that an operation can have in the status, then what is
+// impossible. Blocks with the same answers are one.
+func printStatusBlocks(t *testing.T, def *saga.Definition, points []point, status saga.Status) string {
 	t.Helper()
-	var impossible []string
-	for _, state := range operationStates() {
-		i := slices.IndexFunc(points, func(p point) bool {
-			return p.tx.Status == status && stateName(operationOf(def, p.tx, s.step, s.phase)) == state
-		})
-		if i < 0 {
-			impossible = append(impossible, state)
-			continue
+	var bodies, impossible []string
+	titles, ways := map[string][]string{}, map[string]string{}
+	for _, s := range exploredSlots() {
+		var not []string
+		for _, state := range operationStates() {
+			i := slices.IndexFunc(points, func(p point) bool {
+				return p.tx.Status == status && stateName(operationOf(def, p.tx, s.step, s.phase)) == state
+			})
+			if i < 0 {
+				not = append(not, state)
+				continue
+			}
+			body := printAnswers(t, def, points[i], s)
+			if titles[body] == nil {
+				bodies, ways[body] = append(bodies, body), strings.Join(points[i].via, ", ")
+			}
+			titles[body] = append(titles[body], s.String()+" "+state)
 		}
-		printBlock(t, b, def, points[i], s, fmt.Sprintf("%s, %s %s", status, s, state))
+		impossible = append(impossible, fmt.Sprintf("impossible: %s, %s %s\n", status, s, strings.Join(not, " · ")))
 	}
-	fmt.Fprintf(b, "\nimpossible: %s, %s %s\n", status, s, strings.Join(impossible, " · "))
+	var b strings.Builder
+	for _, body := range bodies {
+		fmt.Fprintf(&b, "\n%s, %s\n  by: %s\n%s", status, strings.Join(titles[body], " · "), ways[body], body)
+	}
+	return b.String() + "\n" + strings.Join(impossible, "")
 }
 
 // operationStates lists the states of operations, those of a replay in flight apart.
@@ -65,13 +78,10 @@ func stateName(op saga.Operation) string {
 	return name
 }
 
-// printBlock prints the answers to all events that concern one operation; events with equal answers share a line.
-func printBlock(t *testing.T, b *strings.Builder, def *saga.Definition, p point, s slot, title string) {
+// printAnswers prints the answers to all events that concern one operation; events with equal answers share a
+// line.
+func printAnswers(t *testing.T, def *saga.Definition, p point, s slot) string {
 	t.Helper()
-	fmt.Fprintf(b, "\n%s\n", title)
-	if len(p.via) > 0 {
-		fmt.Fprintf(b, "  by: %s\n", strings.Join(p.via, ", "))
-	}
 	var answers []string
 	events := map[string][]string{}
 	for _, e := range pointEvents(def, p, []slot{s}) {
@@ -81,9 +91,11 @@ func printBlock(t *testing.T, b *strings.Builder, def *saga.Definition, p point,
 		}
 		events[a] = append(events[a], e.name)
 	}
+	var b strings.Builder
 	for _, a := range answers {
-		fmt.Fprintf(b, "  %s → %s\n", strings.Join(events[a], " · "), a)
+		fmt.Fprintf(&b, "  %s → %s\n", strings.Join(events[a], " · "), a)
 	}
+	return b.String()
 }
 
 // printAnswer says in one line what Step answers.

@@ -221,7 +221,7 @@ func (b *Bus) ensureSoon() {
 	e := &b.ensure
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.running || b.ctx.Err() != nil {
+	if e.running || b.ctx.Err() != nil || b.cfg.Manage == ManageNone {
 		return
 	}
 	e.running = true

@@ -16,6 +16,7 @@ const (
 	CodeLockNotAvailable     = "55P03"
 	CodeQueryCanceled        = "57014"
 	CodeUndefinedTable       = "42P01"
+	CodeUndefinedColumn      = "42703"
 
 	codeCompletionUnknown = "40003" // statement_completion_unknown
 )

@@ -20,7 +20,9 @@
 -- barrier_enter, or with a lease that is no longer the caller's; SG004 barrier_enter was committed without
 -- barrier_leave.
 --
--- Names are qualified throughout instead of SET search_path, which costs on every call.
+-- Names are qualified throughout, so that no search_path matters. enable_seqscan is off in the functions
+-- because sessions keep the plan that they made when the table was small; so every statement has to find its
+-- rows by an index, the one row of barrier_floor too (a plan without one is priced beyond the reach of JIT).
 
 DO $$ BEGIN
     -- CREATE SCHEMA IF NOT EXISTS asks for a privilege even where the schema exists.
@@ -36,19 +38,22 @@ CREATE TABLE saga.barrier_version (
 
 -- The key begins with the transaction: ids are UUIDv7, so inserts go to the right end of the index, and
 -- retention works on a range of it. The table can become a partition of a table of its name later
--- (RENAME, CREATE … PARTITION BY RANGE (transaction_id), ATTACH with an upper bound), because the key begins
--- with the partition key and nobody but the functions below names it. A DEFAULT partition from the start
+-- (RENAME, CREATE … PARTITION BY RANGE (transaction_id), ATTACH with an upper bound, and the functions that
+-- take a row created again), because the key begins with the partition key and only the functions name it. A DEFAULT partition from the start
 -- would have to be scanned for every partition made later, and forbids DETACH CONCURRENTLY.
+--
+-- No CHECK constraints: they take half as long again as the insert or update itself; barrier_enter checks its
+-- arguments, and only the functions below write.
 --
 -- fillfactor: barrier_leave and phase two replace the row on its own page (HOT); no other index may be added.
 CREATE TABLE saga.barrier (
     transaction_id       uuid             NOT NULL,
     step                 text COLLATE "C" NOT NULL,
     tenant               text COLLATE "C" NOT NULL,
-    kind                 text COLLATE "C" NOT NULL CHECK (kind IN ('saga', 'tcc', 'pivot', 'retriable')),
+    kind                 text COLLATE "C" NOT NULL, -- saga, tcc, pivot, retriable
     -- absent: only reserved. entered: between enter and leave of a try, never committed.
-    state                text COLLATE "C" NOT NULL CHECK (state IN ('absent', 'entered', 'trying', 'tried',
-                             'refused', 'confirmed', 'cancelled', 'null_cancelled')),
+    -- trying, tried, refused, confirmed, cancelled, null_cancelled.
+    state                text COLLATE "C" NOT NULL,
     created_at           timestamptz      NOT NULL DEFAULT clock_timestamp(),
     updated_at           timestamptz      NOT NULL DEFAULT clock_timestamp(),
     lease_until          timestamptz,     -- of a trying row
@@ -256,19 +261,6 @@ BEGIN
     RETURN v;
 END $$;
 
--- barrier_lock locks the step's row and returns it; all NULL if there is none. The setting is fixed here
--- because sessions keep the plan that they made when the table was small.
-CREATE FUNCTION saga.barrier_lock(p_tenant text, p_transaction uuid, p_step text)
-RETURNS saga.barrier LANGUAGE plpgsql SET enable_seqscan = off AS $$
-DECLARE
-    r saga.barrier;
-BEGIN
-    SELECT * INTO r FROM saga.barrier b
-     WHERE b.transaction_id = p_transaction AND b.step = p_step AND b.tenant = p_tenant
-       FOR NO KEY UPDATE;
-    RETURN r;
-END $$;
-
 -- barrier_probe finds out whether somebody is inserting the step's row just now: true if so. It leaves nothing
 -- behind. An uncommitted row cannot be read, only run into.
 CREATE FUNCTION saga.barrier_probe(p_tenant text, p_transaction uuid, p_step text, p_kind text)
@@ -363,7 +355,7 @@ END $$;
 CREATE FUNCTION saga.barrier_enter(p_tenant text, p_transaction uuid, p_step text, p_phase text, p_kind text, p_verb text,
     p_content_sha256 bytea, p_revision integer, p_deadline timestamptz DEFAULT NULL, p_lease interval DEFAULT NULL,
     p_lock_timeout_ms integer DEFAULT 3000)
-RETURNS saga.barrier_verdict LANGUAGE plpgsql AS $$
+RETURNS saga.barrier_verdict LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     r        saga.barrier;
     v        saga.barrier_verdict;
@@ -375,11 +367,11 @@ BEGIN
         RAISE EXCEPTION 'saga.barrier_enter needs READ COMMITTED, this transaction is %', upper(current_setting('transaction_isolation'))
             USING ERRCODE = 'SG001', HINT = 'BEGIN ISOLATION LEVEL READ COMMITTED';
     END IF;
-    IF (p_phase IN ('try', 'confirm', 'cancel') AND p_verb IN ('execute', 'reserve') AND octet_length(p_content_sha256) = 32
-        AND p_revision > 0) IS NOT TRUE THEN
-        RAISE EXCEPTION 'saga.barrier_enter: phase %, verb %, content hash of % bytes, revision %', p_phase, p_verb,
+    IF (p_phase IN ('try', 'confirm', 'cancel') AND p_kind IN ('saga', 'tcc', 'pivot', 'retriable') AND p_verb IN ('execute', 'reserve')
+        AND octet_length(p_content_sha256) = 32 AND p_revision > 0) IS NOT TRUE THEN
+        RAISE EXCEPTION 'saga.barrier_enter: phase %, kind %, verb %, content hash of % bytes, revision %', p_phase, p_kind, p_verb,
             octet_length(p_content_sha256), p_revision USING ERRCODE = 'SG002',
-            HINT = 'phase is try, confirm or cancel; verb is execute or reserve; the hash has 32 bytes; revisions begin at 1';
+            HINT = 'phase is try, confirm or cancel; kind is saga, tcc, pivot or retriable; verb is execute or reserve; the hash has 32 bytes; revisions begin at 1';
     END IF;
     IF p_lock_timeout_ms IS NOT NULL THEN
         dummy := set_config('lock_timeout', p_lock_timeout_ms::text, true);
@@ -409,7 +401,7 @@ BEGIN
         IF inserted THEN
             -- The floor is read after the row is ours: retention that took an older row away has committed
             -- its floor by then.
-            SELECT f.floor INTO lowest FROM saga.barrier_floor f;
+            SELECT f.floor INTO lowest FROM saga.barrier_floor f WHERE f.one;
             IF p_phase = 'try' AND p_verb = 'execute' AND p_transaction >= lowest
                AND (clock_timestamp() > p_deadline AND p_kind <> 'retriable') IS NOT TRUE THEN
                 v.verdict := 'run';
@@ -421,8 +413,10 @@ BEGIN
             END IF;
             RETURN saga.barrier_inserted(p_tenant, p_transaction, p_step, p_phase, p_verb, p_content_sha256, p_revision, p_transaction < lowest);
         END IF;
-        r := saga.barrier_lock(p_tenant, p_transaction, p_step);
-        EXIT WHEN r.state IS NOT NULL;
+        SELECT * INTO r FROM saga.barrier b
+         WHERE b.transaction_id = p_transaction AND b.step = p_step AND b.tenant = p_tenant
+           FOR NO KEY UPDATE;
+        EXIT WHEN FOUND;
         IF p_phase = 'confirm' AND p_verb = 'execute' THEN
             -- A confirm records nothing about a step that it does not find. If the step's try is under way the
             -- answer is not known yet.
@@ -431,7 +425,7 @@ BEGIN
         END IF;
     END LOOP;
 
-    SELECT f.floor INTO lowest FROM saga.barrier_floor f;
+    SELECT f.floor INTO lowest FROM saga.barrier_floor f WHERE f.one;
     v := saga.barrier_admit(r, p_phase, p_kind, p_verb, p_content_sha256, p_revision, p_deadline, p_transaction < lowest, clock_timestamp());
     -- safeguard: stored-reply
     IF v.replayed THEN
@@ -496,7 +490,7 @@ BEGIN
     END IF;
     SELECT * INTO r FROM saga.barrier b
      WHERE b.transaction_id = p_transaction AND b.step = p_step AND b.tenant = p_tenant;
-    SELECT f.floor INTO lowest FROM saga.barrier_floor f;
+    SELECT f.floor INTO lowest FROM saga.barrier_floor f WHERE f.one;
     RETURN saga.barrier_admit(r, p_phase, NULL, 'inquire', p_content_sha256, p_revision, NULL, p_transaction < lowest, clock_timestamp());
 END $$;
 

@@ -1,0 +1,152 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"path"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sagacity-tx/sagacity/coordinator"
+	"github.com/sagacity-tx/sagacity/dlq"
+	"github.com/sagacity-tx/sagacity/saga"
+)
+
+// Coordinator is what the API calls for clients; *coordinator.Coordinator is one.
+type Coordinator interface {
+	Submit(ctx context.Context, p coordinator.SubmitParams) (coordinator.Submitted, error)
+	Get(ctx context.Context, caller coordinator.Caller, id saga.ID) (coordinator.View, error)
+	Wait(ctx context.Context, caller coordinator.Caller, id saga.ID) (coordinator.View, error)
+	FindByRequest(ctx context.Context, caller coordinator.Caller, requestID string) (coordinator.View, error)
+	List(ctx context.Context, caller coordinator.Caller, f coordinator.Filter) ([]coordinator.View, error)
+	Attempts(ctx context.Context, caller coordinator.Caller, id saga.ID) ([]saga.AttemptEnd, error)
+	Cancel(ctx context.Context, caller coordinator.Caller, id saga.ID, reason string) (coordinator.View, error)
+}
+
+// Admin is what the API calls for operators; coordinator.Admin is one.
+type Admin interface {
+	DeadLetters(ctx context.Context, f dlq.Filter) ([]dlq.DeadLetter, error)
+	DeadLetter(ctx context.Context, id uuid.UUID) (coordinator.DeadLetterDetail, error)
+	Replay(ctx context.Context, p coordinator.ReplayParams) error
+}
+
+// Config says what the API serves. Coordinator is required.
+type Config struct {
+	Coordinator Coordinator
+	Admin       Admin         // default: the Coordinator's own, if it has one
+	Log         *slog.Logger  // default: slog.Default()
+	Authenticate Authenticator // default: nobody is let in
+	Ready       func(context.Context) error // what /readyz asks; default: always ready
+
+	ProblemBase   string        // what problem types begin with; default "/problems/", which this API serves
+	SubmitTimeout time.Duration // until a submission or action whose outcome is not known yet is answered; default 10s
+	WaitersMax    int           // callers that wait at one time; default 10,000
+	BodyBytesMax  int64         // of all request bodies held at one time; default 256 MiB
+}
+
+func (c Config) withDefaults() Config {
+	c.Log = cmp.Or(c.Log, slog.Default())
+	c.ProblemBase = cmp.Or(c.ProblemBase, problemPath)
+	c.SubmitTimeout = cmp.Or(c.SubmitTimeout, 10*time.Second)
+	c.WaitersMax = cmp.Or(c.WaitersMax, 10_000)
+	c.BodyBytesMax = cmp.Or(c.BodyBytesMax, 256<<20)
+	if c.Authenticate == nil {
+		c.Authenticate = func(*http.Request) (Identity, error) { return Identity{}, ErrUnauthenticated }
+	}
+	if c.Ready == nil {
+		c.Ready = func(context.Context) error { return nil }
+	}
+	if owner, ok := c.Coordinator.(interface{ Admin() coordinator.Admin }); ok && c.Admin == nil {
+		c.Admin = owner.Admin()
+	}
+	return c
+}
+
+// Handler serves the API.
+type Handler struct {
+	cfg     Config
+	mux     *http.ServeMux
+	methods []string // that any route has
+	spec    []byte   // the OpenAPI document
+	origins http.CrossOriginProtection
+
+	waiting   atomic.Int64 // callers that wait
+	bodyBytes atomic.Int64 // of request bodies that are held
+	draining  context.Context
+	drain     context.CancelFunc
+}
+
+// New makes the API's handler. It panics if the configuration has no Coordinator.
+func New(cfg Config) *Handler {
+	if cfg.Coordinator == nil {
+		panic("api: Config.Coordinator is required")
+	}
+	h := &Handler{cfg: cfg.withDefaults(), mux: http.NewServeMux(), methods: []string{http.MethodGet, http.MethodPost}}
+	h.draining, h.drain = context.WithCancel(context.Background())
+	list := routes()
+	h.spec = openAPI(list)
+	for i := range list {
+		h.mux.HandleFunc(list[i].method+" "+list[i].path, func(w http.ResponseWriter, r *http.Request) {
+			h.serve(callOf(r), &list[i])
+		})
+	}
+	return h
+}
+
+// StopWaiting ends all waits at once, so that a server can shut down: those who wait get the transaction as
+// it is. Calling it twice is safe.
+func (h *Handler) StopWaiting() { h.drain() }
+
+// ServeHTTP serves one request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := h.newCall(w, r)
+	defer c.finish()
+	if path.Clean(r.URL.Path) != r.URL.Path {
+		c.fail(problemOf(codeNoRoute))
+		return
+	}
+	if _, pattern := h.mux.Handler(c.r); pattern == "" {
+		c.failUnrouted(h.allowed(c.r))
+		return
+	}
+	h.mux.ServeHTTP(c.w, c.r)
+}
+
+// allowed returns the methods that the request's path has.
+func (h *Handler) allowed(r *http.Request) []string {
+	var allowed []string
+	for _, method := range h.methods {
+		other := *r
+		other.Method = method
+		if _, pattern := h.mux.Handler(&other); pattern != "" {
+			allowed = append(allowed, method)
+		}
+	}
+	return allowed
+}
+
+// serve checks what all routes have in common and calls the route's handler.
+func (h *Handler) serve(c *call, rt *route) {
+	c.route = rt
+	if err := h.origins.Check(c.r); err != nil {
+		c.fail(problemOf(codeCrossOrigin))
+		return
+	}
+	if rt.access != accessPublic {
+		if err := c.authenticate(rt.access); err != nil {
+			c.fail(err)
+			return
+		}
+		if err := c.readQuery(rt); err != nil {
+			c.fail(err)
+			return
+		}
+	}
+	if err := rt.handle(h, c); err != nil {
+		c.fail(err)
+	}
+}

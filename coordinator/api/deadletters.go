@@ -1,0 +1,118 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/sagacity-tx/sagacity/coordinator"
+	"github.com/sagacity-tx/sagacity/dlq"
+	"github.com/sagacity-tx/sagacity/saga"
+)
+
+var deadLetterStatuses = []string{
+	string(saga.DeadLetterOpen), string(saga.DeadLetterReplaying), string(saga.DeadLetterClosed),
+	string(saga.DeadLetterObsolete), string(saga.DeadLetterDiscarded),
+}
+
+// listDeadLetters answers with a page of dead letters.
+func (h *Handler) listDeadLetters(c *call) error {
+	f, err := c.deadLetterFilter()
+	if err != nil {
+		return err
+	}
+	limit := f.Limit
+	f.Limit++ // to see whether there is a next page
+	letters, err := h.cfg.Admin.DeadLetters(c.r.Context(), f)
+	if err != nil {
+		return err
+	}
+	page := DeadLetters{DeadLetters: []DeadLetter{}}
+	if len(letters) > limit {
+		letters = letters[:limit]
+		page.NextCursor = cursorOf(cursorDeadLetters, letters[limit-1].ID)
+	}
+	for i := range letters {
+		page.DeadLetters = append(page.DeadLetters, deadLetterForm(&letters[i]))
+	}
+	return c.send(http.StatusOK, newRenderer(), page)
+}
+
+func (c *call) deadLetterFilter() (f dlq.Filter, err error) {
+	var status string
+	if status, err = c.queryOneOf("status", deadLetterStatuses); err != nil {
+		return f, err
+	}
+	f.Status = saga.DeadLetterStatus(status)
+	if f.Participant, err = c.queryName("participant"); err != nil {
+		return f, err
+	}
+	if f.Cause, err = c.queryName("cause"); err != nil {
+		return f, err
+	}
+	if v, ok := c.query["transaction"]; ok {
+		if f.TransactionID, err = saga.ParseID(v); err != nil {
+			return f, problemIn(codeInvalidQuery, "transaction", "use the id of a transaction")
+		}
+	}
+	if v, ok := c.query["fingerprint"]; ok {
+		const digits = 16
+		if len(v) != digits || strings.Trim(v, "0123456789abcdef") != "" {
+			return f, problemIn(codeInvalidQuery, "fingerprint", "use the fingerprint of a dead letter: 16 hexadecimal digits")
+		}
+		f.Fingerprint = v
+	}
+	if f.Limit, err = c.queryLimit(); err != nil {
+		return f, err
+	}
+	before, err := c.queryCursor(cursorDeadLetters)
+	f.Before = uuid.UUID(before)
+	return f, err
+}
+
+func etagOf(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
+
+// getDeadLetter answers with a dead letter and all that is known about it (D1).
+func (h *Handler) getDeadLetter(c *call) error {
+	id, err := c.pathDeadLetter()
+	if err != nil {
+		return err
+	}
+	detail, err := h.cfg.Admin.DeadLetter(c.r.Context(), id)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("ETag", etagOf(detail.Version))
+	r := newRenderer()
+	return c.send(http.StatusOK, r, r.deadLetterDetail(&detail))
+}
+
+// replayDeadLetter sends a dead letter's operation again (D2).
+func (h *Handler) replayDeadLetter(c *call) error {
+	id, err := c.pathDeadLetter()
+	if err != nil {
+		return err
+	}
+	version, err := c.ifMatch()
+	if err != nil {
+		return err
+	}
+	reason, err := c.reason("replay")
+	if err != nil {
+		return err
+	}
+	if reason == "" {
+		return problemOf(codeMissingReason)
+	}
+	ctx, cancel := c.bounded()
+	defer cancel()
+	p := coordinator.ReplayParams{Actor: c.id.Actor, DeadLetter: id, Version: version, Reason: reason}
+	if err := h.cfg.Admin.Replay(ctx, p); err != nil {
+		return err
+	}
+	c.log.Info("a dead letter is replayed", "dead_letter", id.String(), "actor", c.id.Actor)
+	form := Replaying{ID: id.String(), Links: Links{"self": deadLetterPath(id.String())}}
+	return c.send(http.StatusAccepted, newRenderer(), form)
+}

@@ -1,0 +1,246 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sagacity-tx/sagacity/coordinator"
+	"github.com/sagacity-tx/sagacity/saga"
+)
+
+const (
+	headerKey      = "Idempotency-Key"
+	headerReplayed = "Idempotent-Replayed"
+)
+
+// submit starts a transaction.
+func (h *Handler) submit(c *call) error {
+	p := coordinator.SubmitParams{Caller: c.id.caller(), Traceparent: traceparentOf(c.r)}
+	if p.Traceparent != "" {
+		p.Tracestate = tracestateOf(c.r)
+	}
+	key, present, err := c.single(headerKey)
+	if err != nil {
+		return err
+	}
+	if present { // an empty one too: it is a mistake, not a wish to go unprotected
+		if err := saga.CheckRequestID(key); err != nil {
+			return problemIn("invalid_request_id", headerKey, "use 1 to 255 visible ASCII characters without spaces, or leave the header out")
+		}
+		p.RequestID = key
+	}
+	if p.Body, err = c.body(saga.SubmissionBytesMax); err != nil {
+		return err
+	}
+	ctx, cancel := c.bounded()
+	submitted, err := h.cfg.Coordinator.Submit(ctx, p)
+	cancel()
+	c.release()
+	if err != nil {
+		return err
+	}
+	c.log = c.log.With("transaction", submitted.ID.String())
+	header := c.w.Header()
+	header.Set("Location", transactionPath(submitted.ID.String()))
+	if submitted.Replayed {
+		header.Set(headerReplayed, "true")
+	}
+	if wait, ok := preferredWait(c.r); ok {
+		if h.answerWithTransaction(c, submitted.ID, wait) {
+			return nil
+		}
+	}
+	c.write(http.StatusAccepted, submitted.Answer)
+	return nil
+}
+
+// answerWithTransaction waits for the submitted transaction and answers with it. It reports false if that
+// cannot be done now; the submission is stored whatever happens here.
+func (h *Handler) answerWithTransaction(c *call, id saga.ID, wait time.Duration) bool {
+	view, err := h.wait(c, id, wait)
+	if err != nil {
+		c.log.Debug("a submission's wait failed", "error", err)
+		return false
+	}
+	status := http.StatusAccepted
+	if view.Status.Terminal() {
+		status = http.StatusOK
+	}
+	r := newRenderer()
+	body, err := r.encode(r.transaction(view))
+	if err != nil {
+		c.log.Error("a transaction cannot be encoded", "error", err)
+		return false
+	}
+	c.w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
+	c.write(status, body)
+	return true
+}
+
+// wait waits until the transaction has ended or the time is over, and returns it as it is then.
+func (h *Handler) wait(c *call, id saga.ID, d time.Duration) (coordinator.View, error) {
+	if d <= 0 {
+		return h.cfg.Coordinator.Get(c.r.Context(), c.id.caller(), id)
+	}
+	if h.waiting.Add(1) > int64(h.cfg.WaitersMax) {
+		h.waiting.Add(-1)
+		return coordinator.View{}, coordinator.ErrOverloaded
+	}
+	defer h.waiting.Add(-1)
+	rc := http.NewResponseController(c.w)
+	_ = rc.SetReadDeadline(time.Time{}) // where there are no deadlines there is nothing to lift
+	_ = rc.SetWriteDeadline(time.Now().Add(d + writeTimeout))
+	ctx, cancel := context.WithTimeout(c.r.Context(), d)
+	defer cancel()
+	defer context.AfterFunc(h.draining, cancel)()
+	return h.cfg.Coordinator.Wait(ctx, c.id.caller(), id)
+}
+
+// getTransaction answers with a transaction, at its end if the caller wants to wait.
+func (h *Handler) getTransaction(c *call) error {
+	id, err := c.pathTransaction()
+	if err != nil {
+		return err
+	}
+	d, err := c.queryWait()
+	if err != nil {
+		return err
+	}
+	c.log = c.log.With("transaction", id.String())
+	view, err := h.wait(c, id, d)
+	if err != nil {
+		return err
+	}
+	r := newRenderer()
+	return c.send(http.StatusOK, r, r.transaction(view))
+}
+
+// getAttempts answers with the attempts of a transaction.
+func (h *Handler) getAttempts(c *call) error {
+	id, err := c.pathTransaction()
+	if err != nil {
+		return err
+	}
+	attempts, err := h.cfg.Coordinator.Attempts(c.r.Context(), c.id.caller(), id)
+	if err != nil {
+		return err
+	}
+	form := Attempts{Attempts: attemptForms(attempts), Links: Links{"transaction": transactionPath(id.String())}}
+	return c.send(http.StatusOK, newRenderer(), form)
+}
+
+// findRequest answers with the transaction of a request id (U5).
+func (h *Handler) findRequest(c *call) error {
+	key := c.query["id"]
+	if saga.CheckRequestID(key) != nil {
+		return problemIn("invalid_request_id", "id", "give the Idempotency-Key of the submission: 1 to 255 visible ASCII characters")
+	}
+	view, err := h.cfg.Coordinator.FindByRequest(c.r.Context(), c.id.caller(), key)
+	if err != nil {
+		return err
+	}
+	r := newRenderer()
+	c.w.Header().Set("Content-Location", transactionPath(view.ID.String()))
+	return c.send(http.StatusOK, r, r.transaction(view))
+}
+
+var statuses = []string{
+	string(saga.StatusAccepted), string(saga.StatusRunning), string(saga.StatusConfirming), string(saga.StatusCancelling),
+	string(saga.StatusCommitted), string(saga.StatusCancelled), string(saga.StatusResolved),
+}
+
+// listTransactions answers with a page of the caller's transactions.
+func (h *Handler) listTransactions(c *call) error {
+	f, err := c.transactionFilter()
+	if err != nil {
+		return err
+	}
+	limit := f.Limit
+	f.Limit++ // to see whether there is a next page
+	views, err := h.cfg.Coordinator.List(c.r.Context(), c.id.caller(), f)
+	if err != nil {
+		return err
+	}
+	r := newRenderer()
+	page := Transactions{Transactions: []Transaction{}}
+	if len(views) > limit {
+		views = views[:limit]
+		page.NextCursor = cursorOf(cursorTransactions, views[limit-1].ID)
+	}
+	for _, v := range views {
+		page.Transactions = append(page.Transactions, r.transaction(v))
+	}
+	return c.send(http.StatusOK, r, page)
+}
+
+func (c *call) transactionFilter() (f coordinator.Filter, err error) {
+	var status, suspended string
+	if status, err = c.queryOneOf("status", statuses); err != nil {
+		return f, err
+	}
+	if f.Definition, err = c.queryName("definition"); err != nil {
+		return f, err
+	}
+	if suspended, err = c.queryOneOf("suspended", []string{"true", "false"}); err != nil {
+		return f, err
+	}
+	if suspended != "" {
+		only := suspended == "true"
+		f.Suspended = &only
+	}
+	if f.Limit, err = c.queryLimit(); err != nil {
+		return f, err
+	}
+	f.Status = saga.Status(status)
+	f.Before, err = c.queryCursor(cursorTransactions)
+	return f, err
+}
+
+// cancelTransaction asks to cancel (S2.9): 200 when it is or will be cancelled, 202 while a pivot's outcome is
+// being found out.
+func (h *Handler) cancelTransaction(c *call) error {
+	id, err := c.pathTransaction()
+	if err != nil {
+		return err
+	}
+	reason, err := c.reason("cancel")
+	if err != nil {
+		return err
+	}
+	c.log = c.log.With("transaction", id.String())
+	ctx, cancel := c.bounded()
+	defer cancel()
+	view, err := h.cfg.Coordinator.Cancel(ctx, c.id.caller(), id, reason)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if view.Status == saga.StatusRunning {
+		status = http.StatusAccepted
+	}
+	r := newRenderer()
+	return c.send(status, r, r.transaction(view))
+}
+
+const actionBytesMax = 8 << 10
+
+// reason reads the reason of an action's body; no body is no reason.
+func (c *call) reason(action string) (string, error) {
+	body, err := c.body(actionBytesMax)
+	if err != nil || len(body) == 0 {
+		return "", err
+	}
+	var form struct {
+		Reason string `json:"reason"`
+	}
+	if err := saga.UnmarshalStrict(body, action, 1, &form); err != nil {
+		return "", err
+	}
+	if len(form.Reason) > saga.ReasonBytesMax || strings.ContainsRune(form.Reason, 0) {
+		return "", problemOf(codeInvalidReason)
+	}
+	return strings.TrimSpace(form.Reason), nil
+}

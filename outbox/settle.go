@@ -1,0 +1,173 @@
+package outbox
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// settlement is what has to become of a row.
+type settlement struct {
+	item   *item
+	result result
+	err    error
+}
+
+// settler gathers settlements while the ones before are being written.
+type settler struct {
+	wake signal
+	mu   sync.Mutex
+	list []settlement
+}
+
+func (s *settler) add(one settlement) {
+	s.mu.Lock()
+	s.list = append(s.list, one)
+	s.mu.Unlock()
+	s.wake.set()
+}
+
+// take returns what has gathered, at most settleBatch.
+func (s *settler) take() []settlement {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := min(len(s.list), settleBatch)
+	taken := s.list[:n:n]
+	if s.list = s.list[n:]; len(s.list) == 0 {
+		s.list = nil
+	}
+	return taken
+}
+
+// settleLoop writes settlements until ctx ends. There is no linger: the first is written at once, and
+// what comes meanwhile is the next batch.
+func (r *Relay) settleLoop(ctx context.Context) {
+	for {
+		r.settleAll(ctx)
+		select {
+		case <-r.settler.wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// settleAll writes all that has gathered. What cannot be written is tried until ctx ends.
+func (r *Relay) settleAll(ctx context.Context) {
+	for ctx.Err() == nil {
+		batch := r.settler.take()
+		if len(batch) == 0 {
+			return
+		}
+		r.report(batch)
+		retry := newBackoff()
+		for {
+			err := r.settle(ctx, batch)
+			if err == nil {
+				break
+			}
+			if ctx.Err() != nil {
+				return // the rows are found again later
+			}
+			wait := retry.NextBackOff()
+			r.log.Warn("outbox rows cannot be settled, will try again", "rows", len(batch), "error", err, "wait", wait)
+			sleep(ctx, wait, nil)
+		}
+		items := make([]*item, len(batch))
+		for i, s := range batch {
+			items[i] = s.item
+		}
+		r.memory.forget(items)
+		r.room.set()
+	}
+}
+
+// report logs what a person may have to look at. It is not done where PubAcks arrive: logging may block.
+func (r *Relay) report(batch []settlement) {
+	transients := 0
+	var last error
+	for _, s := range batch {
+		switch s.result {
+		case permanent:
+			r.log.Error("message cannot be published and stays in the outbox; change the limit or delete the row",
+				"id", s.item.id, "subject", s.item.msg.Subject, "bytes", s.item.size, "error", s.err)
+		case blocked, transient:
+			transients, last = transients+1, s.err
+		case acknowledged, expired:
+		}
+	}
+	if transients > 0 {
+		r.log.Debug("messages were not acknowledged and will be published again", "messages", transients, "error", last)
+	}
+}
+
+// settle deletes rows that are done and says of the others when they may be taken again, in one round
+// trip and one transaction. Rows are locked in order of their ids; two relays that were busy with the
+// same rows may still meet, and then one of them tries again.
+func (r *Relay) settle(ctx context.Context, batch []settlement) error {
+	var done, again []uuid.UUID
+	delays := map[uuid.UUID]int64{}
+	for _, s := range batch {
+		switch {
+		case s.result == acknowledged, s.result == expired:
+			done = append(done, s.item.id)
+		case s.result == permanent, r.memory.isClaimed(s.item):
+			again = append(again, s.item.id)
+			delays[s.item.id] = retryDelay(s.result, s.item.age, rand.Float64()).Milliseconds()
+		default: // nobody has a claim on it: the poll takes it when it is old enough
+		}
+	}
+	b := &pgx.Batch{}
+	b.Queue(sqlSettings)
+	if len(done) > 0 {
+		sortIDs(done)
+		b.Queue(sqlDelete, done)
+	}
+	if len(again) > 0 {
+		sortIDs(again)
+		delaysMS := make([]int64, len(again))
+		for i, id := range again {
+			delaysMS[i] = delays[id]
+		}
+		b.Queue(sqlRelease, again, delaysMS)
+	}
+	if b.Len() == 1 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	return r.cfg.Pool.SendBatch(ctx, b).Close()
+}
+
+func sortIDs(ids []uuid.UUID) {
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+}
+
+// signal wakes one waiting loop. Setting it twice is setting it once.
+type signal chan struct{}
+
+func newSignal() signal { return make(signal, 1) }
+
+func (s signal) set() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+// sleep waits until d is over, the signal comes or ctx ends.
+func sleep(ctx context.Context, d time.Duration, wake signal) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-wake:
+	case <-ctx.Done():
+	}
+}
