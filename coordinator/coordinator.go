@@ -39,7 +39,7 @@ func New(cfg Config) (*Coordinator, error) {
 	enc := &encoder{prefix: cfg.Bus.Prefix(), shards: cfg.ReplyShards}
 	c := &Coordinator{
 		cfg: cfg, log: cfg.Log, encoder: enc, heard: &heard{},
-		store:    &store{pool: cfg.Pool, clock: &clock{}, encoder: enc},
+		store:    &store{pool: cfg.Pool, clock: &clock{}, encoder: enc, definitions: newDefinitions(cfg.Pool)},
 		stopping: make(chan struct{}),
 	}
 	for range cfg.Lanes {

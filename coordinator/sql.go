@@ -48,9 +48,6 @@ WITH written AS (
 )
 SELECT expect_rows((SELECT count(*) FROM written), cardinality($1::uuid[]))`
 
-const sqlInsertDefinition = `
-INSERT INTO definitions (sha256, name, version, body) VALUES ($1, $2, $3, $4) ON CONFLICT (sha256) DO NOTHING`
-
 const sqlInsertRequests = `
 INSERT INTO requests (tenant, client, request_id, transaction_id, content_sha256, answer)
 SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::uuid[], $5::bytea[], $6::bytea[])`
@@ -116,9 +113,6 @@ SELECT transaction_id, step, phase, state, wait, replaying, attempt, counted, co
        content_sha256, sent_at, next_at, COALESCE(outcome, ''), COALESCE(code, ''), COALESCE(reason, ''), result,
        COALESCE(result_type, '')
   FROM operations WHERE transaction_id = ANY($1::uuid[])`
-
-const sqlLoadDefinition = `
-SELECT body FROM definitions WHERE sha256 = $1`
 
 const sqlFindRequests = `
 SELECT r.tenant, r.client, r.request_id, r.transaction_id, r.content_sha256, r.answer

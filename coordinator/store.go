@@ -2,10 +2,8 @@ package coordinator
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,10 +17,10 @@ import (
 
 // store is the coordinator's PostgreSQL. It decides nothing.
 type store struct {
-	pool    *pgxpool.Pool
-	clock   *clock
-	encoder *encoder
-	defs    sync.Map // sha256 → *saga.Definition; those stored, so few that they all stay
+	pool        *pgxpool.Pool
+	clock       *clock
+	encoder     *encoder
+	definitions *definitions
 }
 
 // errVersionConflict says that a transaction was not at the version that the write was decided on.
@@ -133,20 +131,6 @@ func (s *store) queue(batch *pgx.Batch, writes []*write) ([]outbox.Message, erro
 	return messages, nil
 }
 
-// storeDefinition makes sure that the definition is stored, and returns its hash.
-func (s *store) storeDefinition(ctx context.Context, def *saga.Definition) ([32]byte, error) {
-	body := def.JSON()
-	sha := sha256.Sum256(body)
-	if _, ok := s.defs.Load(sha); ok {
-		return sha, nil
-	}
-	if _, err := s.pool.Exec(ctx, sqlInsertDefinition, sha[:], def.Name, def.Version, body); err != nil {
-		return sha, fmt.Errorf("storing definition %s version %d: %w", def.Name, def.Version, err)
-	}
-	s.defs.Store(sha, def)
-	return sha, nil
-}
-
 // load reads transactions by id. Those that do not exist are absent from the result.
 func (s *store) load(ctx context.Context, wanted []saga.ID) (map[saga.ID]*record, error) {
 	found := make(map[saga.ID]*record, len(wanted))
@@ -174,7 +158,7 @@ func (s *store) load(ctx context.Context, wanted []saga.ID) (map[saga.ID]*record
 // complete joins the rows with their definitions.
 func (s *store) complete(ctx context.Context, loaded *loading) error {
 	for _, r := range loaded.found {
-		def, err := s.definition(ctx, r.defSHA256)
+		def, err := s.definitions.get(ctx, r.defSHA256)
 		if err != nil {
 			return err
 		}
@@ -200,22 +184,6 @@ func (s *store) complete(ctx context.Context, loaded *loading) error {
 		r.bytes = r.size()
 	}
 	return nil
-}
-
-func (s *store) definition(ctx context.Context, sha [32]byte) (*saga.Definition, error) {
-	if def, ok := s.defs.Load(sha); ok {
-		return def.(*saga.Definition), nil
-	}
-	var body []byte
-	if err := s.pool.QueryRow(ctx, sqlLoadDefinition, sha[:]).Scan(&body); err != nil {
-		return nil, fmt.Errorf("loading definition %x: %w", sha[:6], err)
-	}
-	def, err := saga.ParseDefinition(body)
-	if err != nil {
-		return nil, fmt.Errorf("reading definition %x: %w", sha[:6], err)
-	}
-	s.defs.Store(sha, def)
-	return def, nil
 }
 
 // findRequests returns the stored requests among the given keys.

@@ -42,12 +42,41 @@ func (c *Coordinator) Submit(ctx context.Context, p SubmitParams) (Submitted, er
 	if err != nil {
 		return Submitted{}, err
 	}
+	return c.submit(ctx, s)
+}
+
+func (c *Coordinator) submit(ctx context.Context, s *submission) (Submitted, error) {
 	o, err := c.ask(ctx, &item{id: s.rec.tx.ID, event: saga.Submitted{}, submit: s})
 	if err != nil {
 		return Submitted{}, err
 	}
 	id, err := answerID(o.answer)
 	return Submitted{ID: id, Answer: o.answer, Replayed: o.replayed}, err
+}
+
+// SubmitAndWait is Submit and then Wait, until waitCtx ends. A transaction that ends meanwhile in this process is
+// not read from the database again.
+func (c *Coordinator) SubmitAndWait(ctx, waitCtx context.Context, p SubmitParams) (Submitted, View, error) {
+	s, err := c.newSubmission(ctx, p)
+	if err != nil {
+		return Submitted{}, View{}, err
+	}
+	ch := c.waiters.add(s.rec.tx.ID)
+	defer c.waiters.remove(s.rec.tx.ID, ch)
+	submitted, err := c.submit(ctx, s)
+	if err != nil {
+		return Submitted{}, View{}, err
+	}
+	if submitted.ID == s.rec.tx.ID {
+		select {
+		case ended := <-ch:
+			return submitted, ended.view(), nil
+		case <-waitCtx.Done():
+		case <-c.stopping:
+		}
+	}
+	v, err := c.Wait(waitCtx, p.Caller, submitted.ID)
+	return submitted, v, err
 }
 
 // newSubmission validates and makes everything that does not need a lane.
@@ -57,7 +86,14 @@ func (c *Coordinator) newSubmission(ctx context.Context, p SubmitParams) (*submi
 			return nil, err
 		}
 	}
-	parsed, err := saga.ParseSubmission(p.Body)
+	var def *parsedDefinition
+	parsed, err := saga.ParseSubmission(p.Body, func(text []byte) (*saga.Definition, error) {
+		var err error
+		if def, err = c.store.definitions.parse(text); err != nil {
+			return nil, err
+		}
+		return def.def, nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -71,13 +107,12 @@ func (c *Coordinator) newSubmission(ctx context.Context, p SubmitParams) (*submi
 			return nil, err
 		}
 	}
-	sha, err := c.store.storeDefinition(ctx, parsed.Definition)
-	if err != nil {
+	if err := c.store.definitions.store(ctx, def); err != nil {
 		return nil, err
 	}
 	s := &submission{body: p.Body, answer: answerFor(id), ownID: !parsed.ID.IsZero()}
 	s.rec = record{
-		tx: parsed.Transaction(p.Caller.Tenant, id, now), def: parsed.Definition, defSHA256: sha,
+		tx: parsed.Transaction(p.Caller.Tenant, id, now), def: def.def, defSHA256: def.sha256,
 		definitionName: parsed.Definition.Name, client: p.Caller.Client, requestID: p.RequestID,
 		contentSHA256: parsed.ContentSHA256(),
 	}

@@ -154,7 +154,7 @@ func (row BarrierRow) reserve(cmd Command) (Verdict, BarrierRow) {
 	if next.State == "" {
 		next.State = BarrierAbsent
 	}
-	reply := answerTo(cmd)
+	reply := AnswerTo(cmd)
 	reply.Outcome = OutcomeReserved
 	return Verdict{Do: DoReply, Reply: reply, Store: true}, next
 }
@@ -173,7 +173,7 @@ func (row BarrierRow) settle(cmd Command, state BarrierState, stored StoredReply
 
 // answerState answers an inquiry: the row's state with the try's stored reply (S2.11).
 func (row BarrierRow) answerState(cmd Command) (Verdict, BarrierRow) {
-	reply := answerTo(cmd)
+	reply := AnswerTo(cmd)
 	reply.Outcome = OutcomeState
 	reply.State = row.State
 	switch {
@@ -212,7 +212,7 @@ func (row BarrierRow) answerWait(cmd Command, outcome Outcome, code, reason stri
 
 // answer answers without storing anything.
 func (row BarrierRow) answer(cmd Command, outcome Outcome, code, reason string) (Verdict, BarrierRow) {
-	reply := answerTo(cmd)
+	reply := AnswerTo(cmd)
 	reply.Outcome, reply.Code, reply.Reason = outcome, code, reason
 	return Verdict{Do: DoReply, Reply: reply}, row
 }

@@ -89,14 +89,14 @@ func (row BarrierRow) kind(cmd Command) Kind {
 // Reply repeats the stored reply of the command's phase (B3).
 func (row BarrierRow) Reply(cmd Command) Reply {
 	stored := row.Recorded(cmd.Phase).Reply
-	reply := answerTo(cmd)
+	reply := AnswerTo(cmd)
 	reply.Outcome, reply.Code, reply.Reason, reply.Result = stored.Outcome, stored.Code, stored.Reason, stored.Result
 	reply.Replayed = true
 	return reply
 }
 
-// answerTo returns a reply with the identity of the command that it answers.
-func answerTo(cmd Command) Reply {
+// AnswerTo returns a reply with the identity of the command that it answers.
+func AnswerTo(cmd Command) Reply {
 	return Reply{
 		Verb:          cmd.Verb,
 		Tenant:        cmd.Tenant,

@@ -202,7 +202,7 @@ func TestLimits(t *testing.T) {
 		"phase two attempts":  {build(1, 0, saga.PhaseTwoAttempts(10_000)), build(1, 0, saga.PhaseTwoAttempts(10_001))},
 		"no attempts":         {build(1, 0, saga.Attempts(1)), build(1, 0, saga.Attempts(-1))},
 		"attempt timeout":     {build(1, 0, saga.AttemptTimeout(time.Hour)), build(1, 0, saga.AttemptTimeout(time.Hour+1))},
-		"attempt timeout low": {build(1, 0, saga.AttemptTimeout(10 * time.Millisecond)), build(1, 0, saga.AttemptTimeout(10*time.Millisecond - 1))},
+		"attempt timeout low": {build(1, 0, saga.AttemptTimeout(10*time.Millisecond)), build(1, 0, saga.AttemptTimeout(10*time.Millisecond-1))},
 		"timeout":             {timeout(30 * day), timeout(30*day + 1)},
 		"timeout low":         {timeout(10 * time.Millisecond), timeout(10*time.Millisecond - 1)},
 		"base":                {build(1, 0, saga.RetryBackoff("", day, day)), build(1, 0, saga.RetryBackoff("", day+1, day))},

@@ -137,6 +137,12 @@ func Members(data []byte, name string) ([]Member, error) {
 		}
 		members = append(members, m)
 	}
+	if token, err := dec.Token(); err != nil || token != json.Delim('}') {
+		return nil, invalid("invalid_json", name, "has no end", "send valid JSON")
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, invalid("invalid_json", name, "has text after its end", "send a single JSON value")
+	}
 	return members, nil
 }
 

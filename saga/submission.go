@@ -38,8 +38,9 @@ type submissionBody struct {
 }
 
 // ParseSubmission reads and validates a submission, but for its times, which CheckTimes compares with the
-// clock. Errors are *InvalidError. The result refers to body: do not change it afterwards.
-func ParseSubmission(body []byte) (*Submission, error) {
+// clock. Its definition is read by parse, which is ParseDefinition or a cache before it. Errors are
+// *InvalidError. The result refers to body: do not change it afterwards.
+func ParseSubmission(body []byte, parse func([]byte) (*Definition, error)) (*Submission, error) {
 	if len(body) > SubmissionBytesMax {
 		return nil, invalid(CodeTooLarge, "submission", fmt.Sprintf("has %d bytes", len(body)),
 			fmt.Sprintf("send at most %d; keep large data elsewhere and pass a reference", SubmissionBytesMax))
@@ -51,7 +52,7 @@ func ParseSubmission(body []byte) (*Submission, error) {
 	if b.Definition == nil {
 		return nil, invalid("missing_definition", "submission.definition", "is absent", "give the definition as an object")
 	}
-	def, err := ParseDefinition(b.Definition)
+	def, err := parse(b.Definition)
 	if err != nil {
 		return nil, err
 	}

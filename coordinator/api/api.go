@@ -36,11 +36,11 @@ type Admin interface {
 
 // Config says what the API serves. Coordinator is required.
 type Config struct {
-	Coordinator Coordinator
-	Admin       Admin         // default: the Coordinator's own, if it has one
-	Log         *slog.Logger  // default: slog.Default()
-	Authenticate Authenticator // default: nobody is let in
-	Ready       func(context.Context) error // what /readyz asks; default: always ready
+	Coordinator  Coordinator
+	Admin        Admin                       // default: the Coordinator's own, if it has one
+	Log          *slog.Logger                // default: slog.Default()
+	Authenticate Authenticator               // default: nobody is let in
+	Ready        func(context.Context) error // what /readyz asks; default: always ready
 
 	ProblemBase   string        // what problem types begin with; default "/problems/", which this API serves
 	SubmitTimeout time.Duration // until a submission or action whose outcome is not known yet is answered; default 10s

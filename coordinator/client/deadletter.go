@@ -1,0 +1,134 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sagacity-tx/sagacity/saga"
+)
+
+// DeadLetter is an operation or message that was set aside.
+type DeadLetter struct {
+	ID            uuid.UUID             `json:"id"`
+	Kind          string                `json:"kind"` // operation, or message: bytes that nobody understood
+	Status        saga.DeadLetterStatus `json:"status"`
+	Version       int64                 `json:"version"` // what Replay wants
+	Cause         string                `json:"cause"`
+	Outcome       saga.Outcome          `json:"outcome"`
+	Reason        string                `json:"reason"`
+	Fingerprint   string                `json:"fingerprint"`
+	Tenant        string                `json:"tenant"`
+	TransactionID saga.ID               `json:"transaction_id"` // zero for a message
+	Step          string                `json:"step"`
+	Phase         saga.Phase            `json:"phase"`
+	Participant   string                `json:"participant"`
+	Action        string                `json:"action"`
+	Attempt       int                   `json:"attempt"`
+	Revision      int                   `json:"revision"`
+	ContentSHA256 string                `json:"content_sha256"`
+	Traceparent   string                `json:"traceparent"`
+	BuriedCount   int                   `json:"buried_count"`
+	BuriedAt      time.Time             `json:"buried_at"`
+	UpdatedAt     time.Time             `json:"updated_at"`
+	Links         map[string]string     `json:"links"`
+}
+
+// DeadLetterDetail is a dead letter with the history of its operation.
+type DeadLetterDetail struct {
+	DeadLetter
+	Message struct {
+		Subject string              `json:"subject"`
+		Headers map[string][]string `json:"headers"`
+		Body    []byte              `json:"body_base64"` // the exact bytes
+	} `json:"message"`
+	Attempts    []Attempt    `json:"attempts"`
+	Transaction *Transaction `json:"transaction"`
+	Audit       []AuditEntry `json:"audit"`
+}
+
+// AuditEntry is what an operator did or was not allowed to do.
+type AuditEntry struct {
+	ID      uuid.UUID `json:"id"`
+	At      time.Time `json:"at"`
+	Actor   string    `json:"actor"`
+	Action  string    `json:"action"`
+	Object  string    `json:"object"`
+	Allowed bool      `json:"allowed"`
+	Reason  string    `json:"reason"`
+	Detail  string    `json:"detail"`
+}
+
+// DeadLetterFilter selects dead letters; zero fields select all.
+type DeadLetterFilter struct {
+	Status      saga.DeadLetterStatus
+	Participant string
+	Cause       string
+	Transaction saga.ID
+	Fingerprint string
+	Limit       int    // of a page; zero: 50, at most 500
+	Cursor      string // Next of the page before
+}
+
+// DeadLetterPage is a part of a list, the newest first. Next is "" on the last.
+type DeadLetterPage struct {
+	DeadLetters []DeadLetter `json:"dead_letters"`
+	Next        string       `json:"next_cursor"`
+}
+
+// DeadLetters reads one page of dead letters.
+func (c *Client) DeadLetters(ctx context.Context, f DeadLetterFilter) (DeadLetterPage, error) {
+	q := url.Values{}
+	set(q, "status", string(f.Status))
+	set(q, "participant", f.Participant)
+	set(q, "cause", f.Cause)
+	set(q, "fingerprint", f.Fingerprint)
+	if !f.Transaction.IsZero() {
+		q.Set("transaction", f.Transaction.String())
+	}
+	setPage(q, f.Limit, f.Cursor)
+	var page DeadLetterPage
+	err := c.read(ctx, request{method: http.MethodGet, path: "/v1/dead-letters", query: q}, &page)
+	return page, err
+}
+
+// AllDeadLetters goes through all dead letters that the filter selects. It ends after an error.
+func (c *Client) AllDeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
+	return all(func(cursor string) ([]DeadLetter, string, error) {
+		if cursor != "" {
+			f.Cursor = cursor
+		}
+		page, err := c.DeadLetters(ctx, f)
+		return page.DeadLetters, page.Next, err
+	})
+}
+
+// DeadLetter reads a dead letter with all that is known about it.
+func (c *Client) DeadLetter(ctx context.Context, id uuid.UUID) (DeadLetterDetail, error) {
+	var d DeadLetterDetail
+	err := c.read(ctx, request{method: http.MethodGet, path: "/v1/dead-letters/" + id.String()}, &d)
+	return d, err
+}
+
+// Replay sends the operation of a dead letter again, with the same identity. The version is that of the dead
+// letter that the decision was made on. Errors: *Problem; *UnknownError if no answer came: read the dead letter
+// to see whether it was replayed.
+func (c *Client) Replay(ctx context.Context, id uuid.UUID, version int64, reason string) error {
+	body, err := json.Marshal(map[string]string{"reason": reason})
+	if err != nil {
+		return fmt.Errorf("client: %w", err)
+	}
+	r := request{method: http.MethodPost, path: "/v1/dead-letters/" + id.String() + "/replay", body: body, once: true, header: http.Header{}}
+	r.header.Set("If-Match", strconv.Quote(strconv.FormatInt(version, 10)))
+	if _, err = c.do(ctx, r); err != nil {
+		return unknown("", err)
+	}
+	return nil
+}
