@@ -42,6 +42,10 @@ type Config struct {
 	// connection is closed under it.
 	HandlerTimeout time.Duration
 
+	// LockTimeout is how long an operation waits for another one of its step, and the statements of its handler
+	// for their locks, until it is answered with retry, code busy; zero: DefaultLockTimeout.
+	LockTimeout time.Duration
+
 	// DrainTimeout is how long Run goes on with what is in hand when its context ends; zero:
 	// DefaultDrainTimeout. Then handlers' contexts end, and what is left comes again.
 	DrainTimeout time.Duration
@@ -87,7 +91,7 @@ func (c Config) validate() error {
 	case c.Concurrency > int(c.Pool.Config().MaxConns):
 		return fmt.Errorf("participant: Concurrency is %d, but the pool has only %d connections and each handler needs one; raise MaxConns of the pool or lower Concurrency",
 			c.Concurrency, c.Pool.Config().MaxConns)
-	case c.HandlerTimeout < 0 || c.DrainTimeout < 0 || c.AckWait < 0:
+	case c.HandlerTimeout < 0 || c.LockTimeout < 0 || c.DrainTimeout < 0 || c.AckWait < 0:
 		return errors.New("participant: a timeout is negative; use 0 for the default")
 	case c.DeliveriesMax < 1:
 		return fmt.Errorf("participant: DeliveriesMax is %d; use at least 1, or 0 for the default", c.DeliveriesMax)

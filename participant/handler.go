@@ -2,6 +2,7 @@ package participant
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,6 +33,9 @@ type Operation struct {
 func (o Operation) Key() string {
 	return saga.OperationKey{Tenant: o.Tenant, Transaction: o.Transaction, Step: o.Step, Phase: o.Phase}.String()
 }
+
+// CanRefuse reports whether the handler may return Refuse: only a try can, and not one that must go forward (S2.7).
+func (o Operation) CanRefuse() bool { return o.Phase == saga.PhaseTry && o.Kind != saga.KindRetriable }
 
 // Call is what a try is called with.
 type Call[In any] struct {
@@ -157,6 +161,9 @@ func compileSettle[In, Out any](f SettleFunc[In, Out]) func(context.Context, pgx
 		return f(ctx, tx, c)
 	}
 }
+
+// has reports whether there is user code for a phase.
+func (h handler) has(p saga.Phase) bool { return slices.Contains(h.phases, p) }
 
 // run calls the user code of the operation's phase.
 func (h handler) run(ctx context.Context, tx pgx.Tx, op Operation, b wire.Body) (saga.Payload, error) {

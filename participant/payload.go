@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/sagacity-tx/sagacity/saga"
+	"github.com/sagacity-tx/sagacity/saga/wire"
 )
 
 // None is the Out of a try without a result, and the In of an action without an input.
@@ -60,16 +61,30 @@ func encode[T any](v T) (saga.Payload, error) {
 	case None:
 		return saga.Payload{}, nil
 	case saga.Payload:
-		return from, nil
+		return checked(from)
 	case json.RawMessage:
 		if from == nil {
-			return saga.Payload{Data: []byte("null")}, nil
+			from = json.RawMessage("null")
 		}
-		return saga.Payload{Data: from}, nil
+		return checked(saga.Payload{Data: from})
 	}
 	data, err := json.Marshal(v)
 	if err != nil {
 		return saga.Payload{}, Fault(fmt.Errorf("the result cannot be encoded: %w", err))
 	}
 	return saga.Payload{Data: data}, nil
+}
+
+// checked refuses, before anything is committed, a result that no reply could carry.
+func checked(p saga.Payload) (saga.Payload, error) {
+	if p.Type == wire.ContentTypeJSON {
+		p.Type = ""
+	}
+	switch {
+	case p.Type == "" && p.Data != nil && !json.Valid(p.Data):
+		return saga.Payload{}, Fault(errors.New("the result is not valid JSON; give its saga.Payload a Type"))
+	case len(p.Type) > wire.ContentTypeBytesMax || saga.CleanText(p.Type, wire.ContentTypeBytesMax) != p.Type:
+		return saga.Payload{}, Fault(fmt.Errorf("the result's type is not a content type: %.40q", p.Type))
+	}
+	return p, nil
 }

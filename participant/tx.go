@@ -60,6 +60,22 @@ func (g *guard) refuse(call string) error {
 	})
 }
 
+// query runs a query and guards its rows. Only one can be read at a time: that is how a connection works.
+func (g *guard) query(send func() (pgx.Rows, error)) (pgx.Rows, error) {
+	r := &guardedRows{guard: g}
+	err := g.use(func() (err error) {
+		r.rows, err = send()
+		if err == nil {
+			g.open = r.rows.Close
+		}
+		return err
+	})
+	if r.rows == nil { // the query was not sent
+		r.rows = failedRows{err: err}
+	}
+	return r, err
+}
+
 // guardedTx is the pgx.Tx that a handler sees.
 type guardedTx struct {
 	guard  *guard
@@ -67,8 +83,7 @@ type guardedTx struct {
 	nested bool // a savepoint of the handler's own, which it ends
 }
 
-var _ pgx.Tx = (*guardedTx)(nil)
-
+// Begin sets a savepoint.
 func (t *guardedTx) Begin(ctx context.Context) (nested pgx.Tx, err error) {
 	err = t.guard.use(func() error {
 		inner, err := t.tx.Begin(ctx)
@@ -81,6 +96,7 @@ func (t *guardedTx) Begin(ctx context.Context) (nested pgx.Tx, err error) {
 	return nested, err
 }
 
+// Commit ends a savepoint; on the transaction itself it is ErrTxOwned, and the handler's work is not kept.
 func (t *guardedTx) Commit(ctx context.Context) error {
 	if !t.nested {
 		return t.guard.refuse("Commit")
@@ -88,6 +104,7 @@ func (t *guardedTx) Commit(ctx context.Context) error {
 	return t.guard.use(func() error { return t.tx.Commit(ctx) })
 }
 
+// Rollback is to Commit as one thinks.
 func (t *guardedTx) Rollback(ctx context.Context) error {
 	if !t.nested {
 		return t.guard.refuse("Rollback")
@@ -95,6 +112,7 @@ func (t *guardedTx) Rollback(ctx context.Context) error {
 	return t.guard.use(func() error { return t.tx.Rollback(ctx) })
 }
 
+// Exec runs a statement.
 func (t *guardedTx) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.CommandTag, err error) {
 	err = t.guard.use(func() (err error) {
 		tag, err = t.tx.Exec(ctx, sql, args...)
@@ -103,15 +121,18 @@ func (t *guardedTx) Exec(ctx context.Context, sql string, args ...any) (tag pgco
 	return tag, err
 }
 
+// Query runs a query.
 func (t *guardedTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	return t.guard.rows(func() (pgx.Rows, error) { return t.tx.Query(ctx, sql, args...) })
+	return t.guard.query(func() (pgx.Rows, error) { return t.tx.Query(ctx, sql, args...) })
 }
 
+// QueryRow runs a query and gives its first row.
 func (t *guardedTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	rows, err := t.Query(ctx, sql, args...)
 	return &guardedRow{rows: rows, err: err}
 }
 
+// CopyFrom copies rows into a table.
 func (t *guardedTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, from pgx.CopyFromSource) (n int64, err error) {
 	err = t.guard.use(func() (err error) {
 		n, err = t.tx.CopyFrom(ctx, table, columns, from)
@@ -120,6 +141,7 @@ func (t *guardedTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns 
 	return n, err
 }
 
+// Prepare prepares a statement.
 func (t *guardedTx) Prepare(ctx context.Context, name, sql string) (d *pgconn.StatementDescription, err error) {
 	err = t.guard.use(func() (err error) {
 		d, err = t.tx.Prepare(ctx, name, sql)
@@ -128,36 +150,26 @@ func (t *guardedTx) Prepare(ctx context.Context, name, sql string) (d *pgconn.St
 	return d, err
 }
 
+// SendBatch sends a batch.
 func (t *guardedTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	r := &guardedBatch{guard: t.guard}
-	r.err = t.guard.use(func() error {
+	err := t.guard.use(func() error {
 		r.results = t.tx.SendBatch(ctx, b)
 		t.guard.open = func() { _ = r.results.Close() }
 		return nil
 	})
+	if err != nil {
+		return pgx.FailedBatchResults(b, err)
+	}
 	return r
 }
 
 // LargeObjects and Conn give the connection itself, for types and helpers of pgx. They are not guarded: a
 // handler runs no statement with them that ends the transaction, and keeps neither.
 func (t *guardedTx) LargeObjects() pgx.LargeObjects { return t.tx.LargeObjects() }
-func (t *guardedTx) Conn() *pgx.Conn                { return t.tx.Conn() }
 
-// rows guards what a query returns. Only one can be read at a time: that is how a connection works.
-func (g *guard) rows(query func() (pgx.Rows, error)) (pgx.Rows, error) {
-	r := &guardedRows{guard: g}
-	err := g.use(func() (err error) {
-		r.rows, err = query()
-		if err == nil {
-			g.open = r.rows.Close
-		}
-		return err
-	})
-	if r.rows == nil { // the query was not sent
-		r.rows = failedRows{err: err}
-	}
-	return r, err
-}
+// Conn: see LargeObjects.
+func (t *guardedTx) Conn() *pgx.Conn { return t.tx.Conn() }
 
 // guardedRows are the rows of a guardedTx.
 type guardedRows struct {
@@ -166,10 +178,9 @@ type guardedRows struct {
 	err   error // the transaction was over while they were read
 }
 
-// use runs f unless the transaction is over, which closed the rows.
 func (r *guardedRows) use(f func() error) error {
 	err := r.guard.use(f)
-	if errors.Is(err, ErrTxOver) {
+	if errors.Is(err, ErrTxOver) || errors.Is(err, errTxBusy) {
 		r.err = err
 	}
 	return err
@@ -203,11 +214,13 @@ func (r *guardedRows) Values() (values []any, err error) {
 	return values, err
 }
 
-func (r *guardedRows) CommandTag() pgconn.CommandTag                { return r.rows.CommandTag() }
-func (r *guardedRows) FieldDescriptions() []pgconn.FieldDescription { return r.rows.FieldDescriptions() }
-func (r *guardedRows) RawValues() [][]byte                          { return r.rows.RawValues() }
-func (r *guardedRows) Conn() *pgx.Conn                              { return r.rows.Conn() }
-func (r *guardedRows) TypeMap() *pgtype.Map                         { return r.rows.TypeMap() }
+func (r *guardedRows) CommandTag() pgconn.CommandTag { return r.rows.CommandTag() }
+func (r *guardedRows) FieldDescriptions() []pgconn.FieldDescription {
+	return r.rows.FieldDescriptions()
+}
+func (r *guardedRows) RawValues() [][]byte  { return r.rows.RawValues() }
+func (r *guardedRows) Conn() *pgx.Conn      { return r.rows.Conn() }
+func (r *guardedRows) TypeMap() *pgtype.Map { return r.rows.TypeMap() }
 
 // guardedRow is the row of a guardedTx; it does what pgx's own does.
 type guardedRow struct {
@@ -242,18 +255,10 @@ func (r *guardedRow) Scan(dest ...any) error {
 type guardedBatch struct {
 	guard   *guard
 	results pgx.BatchResults
-	err     error // of sending: the transaction was over
-}
-
-func (b *guardedBatch) use(f func() error) error {
-	if b.err != nil {
-		return b.err
-	}
-	return b.guard.use(f)
 }
 
 func (b *guardedBatch) Exec() (tag pgconn.CommandTag, err error) {
-	err = b.use(func() (err error) {
+	err = b.guard.use(func() (err error) {
 		tag, err = b.results.Exec()
 		return err
 	})
@@ -261,9 +266,6 @@ func (b *guardedBatch) Exec() (tag pgconn.CommandTag, err error) {
 }
 
 func (b *guardedBatch) Query() (pgx.Rows, error) {
-	if b.err != nil {
-		return failedRows{err: b.err}, b.err
-	}
 	r := &guardedRows{guard: b.guard}
 	err := b.guard.use(func() (err error) {
 		r.rows, err = b.results.Query()
@@ -280,14 +282,14 @@ func (b *guardedBatch) QueryRow() pgx.Row {
 	return &guardedRow{rows: rows, err: err}
 }
 
-func (b *guardedBatch) Close() error { return b.use(func() error { return b.results.Close() }) }
+func (b *guardedBatch) Close() error { return b.guard.use(func() error { return b.results.Close() }) }
 
-// Tx is there if the batch tried to begin a transaction of its own. Inside of the handler's there is none.
+// Tx is there if the batch began a transaction. Inside of the handler's it can only be the handler's own.
 func (b *guardedBatch) Tx() pgx.Tx {
-	if b.results == nil || b.results.Tx() == nil {
-		return nil
+	if tx := b.results.Tx(); tx != nil {
+		return &guardedTx{guard: b.guard, tx: tx}
 	}
-	return &guardedTx{guard: b.guard, tx: b.results.Tx()}
+	return nil
 }
 
 // failedRows are the rows of a query that was not sent.

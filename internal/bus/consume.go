@@ -96,7 +96,7 @@ func (b *Bus) Consume(ctx context.Context, c Consumer, handler func(*Delivery)) 
 	k := &consumption{
 		bus: b, cfg: c, handler: handler,
 		handling: make(chan struct{}, 1), slots: make(chan struct{}, c.MaxAckPending),
-		freed: make(chan struct{}, 1), abandon: make(chan struct{}), lost: make(chan error, 1),
+		freed: make(chan struct{}, 1), abandon: make(chan struct{}),
 	}
 	defer close(k.abandon)
 	var fatal error
@@ -152,7 +152,6 @@ type consumption struct {
 	slots    chan struct{} // one per unsettled delivery
 	freed    chan struct{} // a place was given back
 	abandon  chan struct{} // closed: hand over no more
-	lost     chan error
 	drainBy  time.Time // zero until it begins to end
 }
 
@@ -162,21 +161,18 @@ func (k *consumption) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	select { // of the consumer before
-	case <-k.lost:
-	default:
-	}
+	lost := make(chan error, 1)
 	cc, err := cons.Consume(k.deliver,
 		jetstream.PullMaxMessagesWithBytesLimit(k.cfg.MaxBatch, pullBytesMax),
 		jetstream.PullExpiry(pullExpiry),
 		jetstream.PullHeartbeat(pullHeartbeat),
-		jetstream.ConsumeErrHandler(k.consumeError),
+		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) { k.consumeError(lost, err) }),
 	)
 	if err != nil {
 		return fmt.Errorf("bus: consume: %w", err)
 	}
 	select {
-	case err := <-k.lost:
+	case err := <-lost:
 		// Nothing is lost by dropping the buffer: what the server says about a lost consumer comes after
 		// its messages, and a heartbeat is missed only while none wait.
 		cc.Stop()
@@ -216,13 +212,13 @@ func (k *consumption) ensure(ctx context.Context) (jetstream.Consumer, error) {
 }
 
 // consumeError learns from the client library that the consumer is, or may be, lost.
-func (k *consumption) consumeError(_ jetstream.ConsumeContext, err error) {
+func (k *consumption) consumeError(lost chan<- error, err error) {
 	switch {
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoHeartbeat),
 		errors.Is(err, jetstream.ErrConsumerDeleted), errors.Is(err, jetstream.ErrConsumerNotFound),
 		errors.Is(err, jetstream.ErrBadRequest), errors.Is(err, jetstream.ErrConnectionClosed):
 		select {
-		case k.lost <- err:
+		case lost <- err:
 		default: // known already
 		}
 	default:

@@ -98,6 +98,7 @@ func publishError(err error) error {
 		kind = ErrInvalid
 	case codeStoreFailed, codeTooManyRequests, codeInsufficientResources, codeStorageExceeded:
 		kind = ErrFull
+	default: // judged below
 	}
 	switch {
 	case err == nil:

@@ -205,6 +205,7 @@ func settingError(object string, err error) error {
 		fix = "another stream takes the same subjects: choose another prefix or delete that stream"
 	case codeWorkQueueNotUnique, codeWorkQueueNotFiltered, codeOverlappingFilters, codeDuplicateFilters:
 		fix = "another consumer takes the same subjects: delete the one that is no longer used"
+	default: // the server's text says it
 	}
 	return &SettingError{Object: object, Fix: fix, Err: err}
 }

@@ -51,10 +51,7 @@ func (g *Group) Start(ctx context.Context) error {
 			err = m.Start(ctx)
 		}
 		if err != nil {
-			err = fmt.Errorf("start %s: %w", m.name, err)
-			stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.stopTimeout())
-			defer cancel()
-			return errors.Join(err, g.Stop(stopCtx))
+			return errors.Join(fmt.Errorf("start %s: %w", m.name, err), g.stopNow(ctx))
 		}
 		g.mu.Lock()
 		g.started = append(g.started, m)
@@ -118,14 +115,16 @@ func (g *Group) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case failure = <-g.failed:
 	}
-	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.stopTimeout())
-	defer cancel()
-	return errors.Join(failure, g.Stop(stopCtx))
+	return errors.Join(failure, g.stopNow(ctx))
 }
 
-func (g *Group) stopTimeout() time.Duration {
+// stopNow stops within StopTimeout, although ctx may have ended.
+func (g *Group) stopNow(ctx context.Context) error {
+	timeout := DefaultStopTimeout
 	if g.StopTimeout > 0 {
-		return g.StopTimeout
+		timeout = g.StopTimeout
 	}
-	return DefaultStopTimeout
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	return g.Stop(ctx)
 }

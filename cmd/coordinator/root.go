@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitDeclined    = 3
+	exitAuth        = 4
+	exitPartial     = 5
+	exitWaitTimeout = 6
+)
+
+// exitError carries the exit code of an error.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+func withExit(code int, err error) error { return &exitError{code: code, err: err} }
+
+func usageError(format string, args ...any) error {
+	return withExit(exitUsage, fmt.Errorf(format, args...))
+}
+
+// run is the whole program but for the process: tests call it.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot(stdout, stderr)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintln(stderr, "coordinator:", err)
+	var exit *exitError
+	if errors.As(err, &exit) {
+		return exit.code
+	}
+	return exitFailed
+}
+
+func newRoot(stdout, stderr io.Writer) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "coordinator",
+		Short: "Runs sagas and TCC transactions across services",
+		Long: "coordinator runs sagas and TCC transactions across services: it persists every step in PostgreSQL and\n" +
+			"sends commands over NATS JetStream. Begin with: coordinator dev",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version,
+	}
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError("%w (see: %s --help)", err, cmd.CommandPath())
+	})
+	root.PersistentFlags().String("log-level", envOr("SAGACITY_LOG_LEVEL", "info"), "debug, info, warn or error (SAGACITY_LOG_LEVEL)")
+	root.AddCommand(newServe(), newMigrate(), newDev(), newTx(), newDLQ(), newBench(), newVersion())
+	for _, cmd := range allCommands(root) {
+		if cmd.Args != nil {
+			cmd.Args = usageArgs(cmd.Args)
+		}
+	}
+	return root
+}
+
+func allCommands(cmd *cobra.Command) []*cobra.Command {
+	list := []*cobra.Command{cmd}
+	for _, sub := range cmd.Commands() {
+		list = append(list, allCommands(sub)...)
+	}
+	return list
+}
+
+// usageArgs turns complaints about arguments into usage errors.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError("%w (see: %s --help)", err, cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), version) },
+	}
+}
+
+// logger writes JSON lines to stderr, so that stdout holds data only.
+func logger(cmd *cobra.Command) (*slog.Logger, error) {
+	name, err := cmd.Flags().GetString("log-level")
+	if err != nil {
+		return nil, err
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(name)); err != nil {
+		return nil, usageError("--log-level is %q; use debug, info, warn or error", name)
+	}
+	return slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})), nil
+}
+
+func envOr(name, fallback string) string {
+	if v, ok := os.LookupEnv(name); ok && v != "" {
+		return v
+	}
+	return fallback
+}
+
+// fromEnv fills a flag that was not given from the environment. It is no default of the flag, because --help
+// prints defaults and addresses may hold passwords.
+func fromEnv(flag *string, name, fallback string) {
+	if *flag == "" {
+		*flag = envOr(name, fallback)
+	}
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+const defaultConnections = 24
+
+func newServe() *cobra.Command {
+	var cfg serverConfig
+	cmd := &cobra.Command{
+		Use: "serve", Short: "Run a coordinator", Args: cobra.NoArgs,
+		Long: "serve runs a coordinator on a migrated database. Any number may share one database and one NATS.\n" +
+			"It stops in order on SIGTERM or SIGINT.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if cfg.Log, err = logger(cmd); err != nil {
+				return err
+			}
+			fromEnv(&cfg.DatabaseURL, "DATABASE_URL", "")
+			fromEnv(&cfg.NATSURL, "NATS_URL", "nats://127.0.0.1:4222")
+			if cfg.DatabaseURL == "" {
+				return usageError("no database; give --database-url or set DATABASE_URL (to try it out: coordinator dev)")
+			}
+			s, err := newServer(cmd.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "coordinator %s: API on %s\n", version, s.url())
+			return s.run(cmd.Context())
+		},
+	}
+	addServerFlags(cmd, &cfg)
+	cmd.Flags().StringVar(&cfg.DatabaseURL, "database-url", "", "PostgreSQL of the coordinator (DATABASE_URL)")
+	cmd.Flags().StringVar(&cfg.NATSURL, "nats-url", "", "NATS with JetStream (NATS_URL; default nats://127.0.0.1:4222)")
+	return cmd
+}
+
+func addServerFlags(cmd *cobra.Command, cfg *serverConfig) {
+	cmd.Flags().StringVar(&cfg.Listen, "listen", envOr("SAGACITY_LISTEN", "127.0.0.1:8080"), "address of the HTTP API; loopback only (SAGACITY_LISTEN)")
+	cmd.Flags().StringVar(&cfg.Prefix, "prefix", envOr("SAGACITY_PREFIX", "saga"), "prefix of NATS subjects and streams (SAGACITY_PREFIX)")
+	cmd.Flags().IntVar(&cfg.Connections, "connections", defaultConnections, "most connections to PostgreSQL")
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sagacity-tx/sagacity/coordinator"
+	"github.com/sagacity-tx/sagacity/coordinator/api"
+	"github.com/sagacity-tx/sagacity/internal/bus"
+	"github.com/sagacity-tx/sagacity/internal/pg"
+	"github.com/sagacity-tx/sagacity/outbox"
+)
+
+// serverConfig says what one coordinator process works with.
+type serverConfig struct {
+	DatabaseURL string
+	NATSURL     string
+	Prefix      string
+	Listen      string // address of the HTTP API
+	Connections int
+	Lanes       int // zero: the coordinator's default
+	Log         *slog.Logger
+}
+
+// server is one coordinator process: engine, relay and API.
+type server struct {
+	cfg         serverConfig
+	pool        *pgxpool.Pool
+	bus         *bus.Bus
+	relay       *outbox.Relay
+	coordinator *coordinator.Coordinator
+	listener    net.Listener
+	http        *http.Server
+}
+
+// newServer connects to everything and listens, so that what is wrong shows before anything runs.
+func newServer(ctx context.Context, cfg serverConfig) (_ *server, err error) {
+	s := &server{cfg: cfg}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	s.pool, err = pg.Open(ctx, pg.Config{DSN: cfg.DatabaseURL, ApplicationName: "coordinator", MaxConns: int32(cfg.Connections)})
+	if err != nil {
+		return s, err
+	}
+	s.bus, err = bus.Connect(ctx, bus.Config{URL: cfg.NATSURL, Name: "coordinator", Prefix: cfg.Prefix, Logger: cfg.Log})
+	if err != nil {
+		return s, err
+	}
+	s.relay, err = outbox.NewRelay(outbox.Config{Pool: s.pool, Publisher: s.bus, Logger: cfg.Log})
+	if err != nil {
+		return s, err
+	}
+	s.coordinator, err = coordinator.New(coordinator.Config{Pool: s.pool, Bus: s.bus, Relay: s.relay, Log: cfg.Log, Lanes: cfg.Lanes})
+	if err != nil {
+		return s, err
+	}
+	s.listener, err = listenLoopback(ctx, cfg.Listen)
+	if err != nil {
+		return s, err
+	}
+	s.http = api.Server(s.listener.Addr().String(), api.New(api.Config{
+		Coordinator: s.coordinator, Authenticate: api.Loopback(), Ready: s.ready, Log: cfg.Log,
+	}), cfg.Log)
+	return s, nil
+}
+
+// listenLoopback listens on a loopback address only: without authentication nothing else is safe.
+func listenLoopback(ctx context.Context, address string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, usageError("--listen is %q: %w; give host:port, for example 127.0.0.1:8080", address, err)
+	}
+	ip := net.ParseIP(host)
+	if host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, usageError("--listen is %q; this version has no authentication and listens on loopback only: "+
+			"use 127.0.0.1 and put a proxy that authenticates in front", address)
+	}
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w; choose another address with --listen", address, err)
+	}
+	return listener, nil
+}
+
+// url returns where the API is.
+func (s *server) url() string { return "http://" + s.listener.Addr().String() }
+
+// ready reports whether the process can do its work now.
+func (s *server) ready(ctx context.Context) error {
+	if err := s.pool.Ping(ctx); err != nil {
+		return fmt.Errorf("database: %w", err)
+	}
+	if !s.bus.Connected() {
+		return errors.New("NATS: not connected")
+	}
+	return nil
+}
+
+// shutdownTimeout bounds how long requests in flight may take when the process stops.
+const shutdownTimeout = 10 * time.Second
+
+// run works until ctx ends or something fails for good. It stops in order: no new requests, then the engine,
+// then the relay, which publishes what the engine stored last.
+func (s *server) run(ctx context.Context) error {
+	defer s.close()
+	relayCtx, stopRelay := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRelay()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.relay.Run(relayCtx) })
+	group.Go(func() error {
+		defer stopRelay()
+		return s.coordinator.Run(ctx)
+	})
+	group.Go(func() error {
+		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve HTTP on %s: %w", s.listener.Addr(), err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer cancel()
+		if err := s.http.Shutdown(shutdown); err != nil {
+			return s.http.Close()
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+func (s *server) close() {
+	if s.listener != nil {
+		_ = s.listener.Close() // usually closed by the HTTP server
+	}
+	if s.bus != nil {
+		s.bus.Close()
+	}
+	if s.pool != nil {
+		s.pool.Close()
+	}
+}

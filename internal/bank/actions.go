@@ -1,0 +1,124 @@
+package bank
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
+
+	"github.com/sagacity-tx/sagacity/participant"
+)
+
+// The actions.
+const (
+	ActionDebit    = "debit"
+	ActionCredit   = "credit"
+	ActionWithdraw = "withdraw"
+	ActionDeposit  = "deposit"
+	ActionCharge   = "charge"
+	ActionPayout   = "payout"
+)
+
+// Codes of refusals.
+const (
+	CodeInsufficientFunds = "insufficient_funds"
+	CodeNoAccount         = "no_account"
+	CodeBadAmount         = "bad_amount"
+)
+
+// Move is the input of every action.
+type Move struct {
+	Account string `json:"account"`
+	Cents   int64  `json:"cents"` // more than 0
+	Wish    Wish   `json:"wish,omitzero"`
+}
+
+// Moved is the result of every try.
+type Moved struct {
+	Account      string `json:"account"`
+	Cents        int64  `json:"cents"`
+	BalanceCents int64  `json:"balance_cents"` // after it
+}
+
+// NewParticipant returns a bank that answers to name, with its database and a connection to NATS. The options
+// change its configuration.
+func NewParticipant(name string, pool *pgxpool.Pool, nc *nats.Conn, opts ...func(*participant.Config)) (*participant.Participant, error) {
+	c := participant.Config{Name: name, Pool: pool, NATS: nc}
+	for _, opt := range opts {
+		opt(&c)
+	}
+	p, err := participant.New(c)
+	if err != nil {
+		return nil, err
+	}
+	participant.Handle(p, ActionDebit, participant.TCC[Move, Moved]{
+		Try: try(sqlHold), Confirm: settle(sqlHoldUse), Cancel: settle(sqlHoldRelease),
+	})
+	participant.Handle(p, ActionCredit, participant.TCC[Move, Moved]{
+		Try: try(sqlExpect), Confirm: settle(sqlExpectUse), Cancel: settle(sqlExpectRelease),
+	})
+	participant.Handle(p, ActionWithdraw, participant.Saga[Move, Moved]{Try: try(sqlTake), Cancel: settle(sqlGive)})
+	participant.Handle(p, ActionDeposit, participant.Saga[Move, Moved]{Try: try(sqlGive), Cancel: settle(sqlTake)})
+	participant.Handle(p, ActionCharge, participant.Pivot[Move, Moved]{Try: try(sqlTake)})
+	participant.Handle(p, ActionPayout, participant.Retriable[Move, Moved]{Try: try(sqlGive)})
+	return p, nil
+}
+
+// try makes a change of an account into a try, which refuses if the change is not possible.
+func try(sql string) participant.TryFunc[Move, Moved] {
+	return func(ctx context.Context, tx pgx.Tx, c participant.Call[Move]) (Moved, error) {
+		if c.Input.Cents <= 0 {
+			return Moved{}, participant.Refuse(CodeBadAmount, fmt.Errorf("%d cents", c.Input.Cents))
+		}
+		return move(ctx, tx, c.Operation, c.Input, sql)
+	}
+}
+
+// settle makes a change of an account into a confirm or cancel. It cannot refuse: what is not possible now
+// (money that was spent in between) is tried again.
+func settle(sql string) participant.SettleFunc[Move, Moved] {
+	return func(ctx context.Context, tx pgx.Tx, c participant.Settle[Move, Moved]) error {
+		_, err := move(ctx, tx, c.Operation, c.Input, sql)
+		return err
+	}
+}
+
+func move(ctx context.Context, tx pgx.Tx, op participant.Operation, m Move, sql string) (Moved, error) {
+	if err := m.Wish.sleep(ctx, tx, op); err != nil {
+		return Moved{}, err
+	}
+	moved := Moved{Account: m.Account, Cents: m.Cents}
+	err := tx.QueryRow(ctx, sql, m.Account, m.Cents).Scan(&moved.BalanceCents)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Moved{}, impossible(ctx, tx, op, m)
+	}
+	if err != nil {
+		return Moved{}, err
+	}
+	_, err = tx.Exec(ctx, sqlEffectInsert,
+		op.Tenant, [16]byte(op.Transaction), op.Step, string(op.Phase), op.Action, m.Account, m.Cents)
+	if err != nil {
+		return Moved{}, err
+	}
+	return moved, m.Wish.grant(ctx, tx, op)
+}
+
+// impossible says why a change was not possible: a refusal of a try, a passing failure of anything that has to
+// go forward.
+func impossible(ctx context.Context, tx pgx.Tx, op participant.Operation, m Move) error {
+	var exists bool
+	if err := tx.QueryRow(ctx, sqlAccountExists, m.Account).Scan(&exists); err != nil {
+		return err
+	}
+	code, err := CodeNoAccount, fmt.Errorf("there is no account %q", m.Account)
+	if exists {
+		code, err = CodeInsufficientFunds, fmt.Errorf("account %q does not have %d cents", m.Account, m.Cents)
+	}
+	if op.CanRefuse() {
+		return participant.Refuse(code, err)
+	}
+	return err
+}

@@ -1,0 +1,154 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/sagacity-tx/sagacity/coordinator/client"
+	"github.com/sagacity-tx/sagacity/internal/bank"
+	"github.com/sagacity-tx/sagacity/internal/bus"
+	"github.com/sagacity-tx/sagacity/saga"
+)
+
+// Scenarios in which something breaks.
+
+// lostReply holds back the coordinator's replies until the participant has answered, and then throws them
+// away: to the coordinator the outcome is unknown, and only the participant knows that it happened.
+func lostReply(ctx context.Context, w *World) (string, error) {
+	js, err := jetstream.New(w.NATS)
+	if err != nil {
+		return "", err
+	}
+	stream := w.probe.commands.StreamName(bus.Replies)
+	if _, err := js.PauseConsumer(ctx, stream, "coordinator", time.Now().Add(scenarioTimeout)); err != nil {
+		return "", err
+	}
+	id, err := w.submit(ctx, w.saga(bank.Wish{}, bank.Wish{}))
+	if err == nil {
+		err = w.loseReply(ctx, js, stream)
+	}
+	_, resumeErr := js.ResumeConsumer(context.WithoutCancel(ctx), stream, "coordinator")
+	if err := errors.Join(err, resumeErr); err != nil {
+		return "", err
+	}
+	tx, err := w.Client.Wait(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	runs, err := w.runs(ctx, w.A, id, "take", saga.PhaseTry)
+	if err != nil {
+		return "", err
+	}
+	first, err := w.firstOutcome(ctx, id)
+	return fmt.Sprintf("%s, then %s; the try %s", first, tx.Status, times(runs)), err
+}
+
+// loseReply waits until a reply is in the stream and throws it away.
+func (w *World) loseReply(ctx context.Context, js jetstream.JetStream, name string) error {
+	stream, err := js.Stream(ctx, name)
+	if err != nil {
+		return err
+	}
+	err = poll(ctx, "the participant has replied", func() (bool, error) {
+		info, err := stream.Info(ctx)
+		return err == nil && info.State.Msgs > 0, err
+	})
+	if err != nil {
+		return err
+	}
+	return stream.Purge(ctx)
+}
+
+// firstOutcome is how the first attempt that did not settle its operation ended.
+func (w *World) firstOutcome(ctx context.Context, id saga.ID) (string, error) {
+	attempts, err := w.Client.Attempts(ctx, id)
+	if err != nil || len(attempts) == 0 {
+		return "no attempt lost", err
+	}
+	return string(attempts[0].Outcome), nil
+}
+
+// participantDown stops bank B until an attempt has timed out.
+func participantDown(ctx context.Context, w *World) (string, error) {
+	before, err := w.balances(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := w.B.Stop(); err != nil {
+		return "", err
+	}
+	id, err := w.submit(ctx, w.saga(bank.Wish{}, bank.Wish{}))
+	if err == nil {
+		err = poll(ctx, "an attempt has timed out", func() (bool, error) {
+			attempts, err := w.Client.Attempts(ctx, id)
+			return len(attempts) > 0, err
+		})
+	}
+	if err := errors.Join(err, w.B.Start()); err != nil {
+		return "", err
+	}
+	tx, err := w.Client.Wait(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	first, err := w.firstOutcome(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	moved, err := w.moved(ctx, before)
+	return fmt.Sprintf("%s, then %s; %s", first, tx.Status, moved), err
+}
+
+// panicReplay lets a handler panic until its operation is a dead letter, repairs it, and replays.
+func panicReplay(ctx context.Context, w *World) (string, error) {
+	const broken = "demo-broken"
+	before, err := w.balances(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := bank.Switch(ctx, w.B.Pool, broken, true); err != nil {
+		return "", err
+	}
+	t := w.saga(bank.Wish{}, bank.Wish{PanicWhile: broken})
+	def := saga.Define("panics").Saga("take", w.A.Name, bank.ActionWithdraw, quick...).
+		Saga("give", w.B.Name, bank.ActionDeposit, append(quick, saga.Attempts(3))...).MustBuild()
+	t.def = def
+	id, err := w.submit(ctx, t)
+	if err != nil {
+		return "", err
+	}
+	letter, err := w.deadLetter(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	if err := bank.Switch(ctx, w.B.Pool, broken, false); err != nil {
+		return "", err
+	}
+	if err := w.Client.Replay(ctx, letter.ID, letter.Version, "the handler is repaired"); err != nil {
+		return "", err
+	}
+	tx, err := w.Client.Wait(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	moved, err := w.moved(ctx, before)
+	return fmt.Sprintf("dead letter (%s), replayed, %s; %s", letter.Cause, tx.Status, moved), err
+}
+
+// deadLetter waits for the open dead letter of a transaction.
+func (w *World) deadLetter(ctx context.Context, id saga.ID) (client.DeadLetter, error) {
+	var found client.DeadLetter
+	err := poll(ctx, "there is a dead letter", func() (bool, error) {
+		page, err := w.Client.DeadLetters(ctx, client.DeadLetterFilter{Transaction: id, Status: saga.DeadLetterOpen})
+		if err != nil || len(page.DeadLetters) == 0 {
+			return false, err
+		}
+		found = page.DeadLetters[0]
+		return true, nil
+	})
+	return found, err
+}
