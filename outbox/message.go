@@ -20,7 +20,8 @@ const (
 )
 
 const (
-	headerMsgID = "Nats-Msg-Id"
+	headerMsgID  = "Nats-Msg-Id"
+	headerStatus = "Status"
 	// headerFrameBytes is what NATS adds around headers: "NATS/1.0\r\n" and the empty line.
 	headerFrameBytes = 12
 	// headerLineBytes is ": " and "\r\n".
@@ -135,6 +136,9 @@ func subjectProblem(s string) string {
 func headerProblem(name string, values []string) string {
 	if name == "" {
 		return "has no name"
+	}
+	if name == headerStatus {
+		return "is reserved: NATS clients take such a message for one of the server"
 	}
 	for i := range len(name) {
 		c := name[i]

@@ -83,14 +83,18 @@ func (r *Relay) poll(ctx context.Context, room usage, after uuid.UUID) (took cla
 	if err != nil {
 		return took, fmt.Errorf("outbox: claim rows: %w", err)
 	}
-	var it *item
-	var messageID, headers string
-	var isExpired bool
-	var ageMS int64
+	return r.readClaimed(rows)
+}
+
+// readClaimed queues the rows that sqlClaim returns.
+func (r *Relay) readClaimed(rows pgx.Rows) (took claimed, err error) {
+	defer rows.Close()
 	for rows.Next() {
-		it = &item{}
+		it := &item{}
+		var messageID, headers string
+		var isExpired bool
+		var ageMS int64
 		if err := rows.Scan(&it.id, &it.msg.Subject, &messageID, &headers, &it.msg.Data, &isExpired, &ageMS); err != nil {
-			rows.Close()
 			return took, fmt.Errorf("outbox: read a row: %w", err)
 		}
 		took.count++

@@ -144,8 +144,8 @@ func (r *Relay) HandOff(entries ...Entry) {
 	r.queued.set()
 }
 
-// Run publishes until ctx ends; then it waits for the PubAcks that are due, at most DrainTimeout, and
-// deletes their rows. It may be called once. It returns an error when the table is missing.
+// Run publishes until ctx ends; then it waits for the PubAcks that are due and deletes their rows, each
+// for at most DrainTimeout. It may be called once. It returns an error when the table is missing.
 func (r *Relay) Run(ctx context.Context) error {
 	if !r.ran.CompareAndSwap(false, true) {
 		return errors.New("outbox: Run was called twice")
@@ -159,22 +159,21 @@ func (r *Relay) Run(ctx context.Context) error {
 		r.memory.close()
 		return err
 	}
-	settleCtx, stopSettling := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopSettling()
+	settleCtx, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+	answersEnd := make(chan struct{})
 	var loops, settling sync.WaitGroup
 	loops.Go(func() { r.publishLoop(ctx) })
 	loops.Go(func() { r.pollLoop(ctx) })
-	settling.Go(func() { r.settleLoop(settleCtx) })
+	settling.Go(func() { r.settleLoop(settleCtx, answersEnd) })
 
 	<-ctx.Done()
 	loops.Wait()
 	r.drain()
 	closeBus()
-	stopSettling()
+	close(answersEnd)
+	defer time.AfterFunc(r.cfg.DrainTimeout, giveUp).Stop()
 	settling.Wait()
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.DrainTimeout)
-	defer cancel()
-	r.settleAll(last)
 	return nil
 }
 
@@ -195,10 +194,10 @@ func (r *Relay) openPublisher() (closeBus func(), err error) {
 // probe checks the table, and waits for a database that cannot be reached.
 func (r *Relay) probe(ctx context.Context) error {
 	retry := newBackoff()
-	for {
+	for ctx.Err() == nil {
 		_, err := r.cfg.Pool.Exec(ctx, sqlProbe)
-		if err == nil || ctx.Err() != nil {
-			return nil
+		if err == nil {
+			break
 		}
 		if code := pg.Code(err); code == pg.CodeUndefinedTable || code == pg.CodeUndefinedColumn {
 			return fmt.Errorf("outbox: the table is missing or of another version, apply the migrations of "+
@@ -208,6 +207,7 @@ func (r *Relay) probe(ctx context.Context) error {
 		r.log.Warn("the outbox cannot be read, will try again", "error", err, "wait", wait)
 		sleep(ctx, wait, nil)
 	}
+	return nil
 }
 
 // drain waits for what is in flight.

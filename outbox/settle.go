@@ -45,13 +45,16 @@ func (s *settler) take() []settlement {
 	return taken
 }
 
-// settleLoop writes settlements until ctx ends. There is no linger: the first is written at once, and
-// what comes meanwhile is the next batch.
-func (r *Relay) settleLoop(ctx context.Context) {
+// settleLoop writes settlements until no more answers come and all are written, or ctx ends. There is no
+// linger: the first is written at once, and what comes meanwhile is the next batch.
+func (r *Relay) settleLoop(ctx context.Context, answersEnd <-chan struct{}) {
 	for {
 		r.settleAll(ctx)
 		select {
 		case <-r.settler.wake:
+		case <-answersEnd:
+			r.settleAll(ctx)
+			return
 		case <-ctx.Done():
 			return
 		}

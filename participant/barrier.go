@@ -234,7 +234,7 @@ func (b *Barrier) inquire(ctx context.Context, cmd saga.Command) (*Entry, error)
 	if cmd.ContentSHA256 != [32]byte{} {
 		sha = cmd.ContentSHA256[:]
 	}
-	row := b.pool.QueryRow(ctx, sqlInquire, cmd.Tenant, [16]byte(cmd.Transaction), cmd.Step, string(cmd.Phase), sha, cmd.Revision)
+	row := b.pool.QueryRow(ctx, sqlInquire, cmd.Tenant, uuid(cmd.Transaction), cmd.Step, string(cmd.Phase), sha, cmd.Revision)
 	if err := v.scan(row); err != nil {
 		return nil, fmt.Errorf("participant: inquire %s: %w", cmd.Key(), err)
 	}

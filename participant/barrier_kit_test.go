@@ -97,7 +97,7 @@ func barrierExecute(ctx context.Context, b *Barrier, cmd saga.Command, ran saga.
 }
 
 func barrierEffect(ctx context.Context, tx pgx.Tx, cmd saga.Command) error {
-	_, err := tx.Exec(ctx, "INSERT INTO effects (transaction_id, phase) VALUES ($1, $2)", [16]byte(cmd.Transaction), string(cmd.Phase))
+	_, err := tx.Exec(ctx, "INSERT INTO effects (transaction_id, phase) VALUES ($1::uuid, $2::text)", uuid(cmd.Transaction), string(cmd.Phase))
 	return err
 }
 

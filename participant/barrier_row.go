@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/sagacity-tx/sagacity/saga"
@@ -56,7 +57,7 @@ func enterArgs(cmd saga.Command, lockTimeout time.Duration) []any {
 		verb = saga.VerbExecute
 	}
 	return []any{
-		cmd.Tenant, [16]byte(cmd.Transaction), cmd.Step, string(cmd.Phase), string(cmd.Kind), string(verb),
+		cmd.Tenant, uuid(cmd.Transaction), cmd.Step, string(cmd.Phase), string(cmd.Kind), string(verb),
 		cmd.ContentSHA256[:], cmd.Revision, deadline, int(lockTimeout.Milliseconds()),
 	}
 }
@@ -65,8 +66,11 @@ func enterArgs(cmd saga.Command, lockTimeout time.Duration) []any {
 // text column cannot hold is cut down to one that it can.
 func leaveArgs(r saga.Reply) []any {
 	return []any{
-		r.Tenant, [16]byte(r.Transaction), r.Step, string(r.Phase), r.ContentSHA256[:], r.Revision, string(r.Outcome),
+		r.Tenant, uuid(r.Transaction), r.Step, string(r.Phase), r.ContentSHA256[:], r.Revision, string(r.Outcome),
 		zeronull.Text(r.Code), zeronull.Text(r.Reason), r.Result.Data,
 		zeronull.Text(saga.CleanText(r.Result.Type, saga.ReasonBytesMax)),
 	}
 }
+
+// uuid is an id in a form that pgx can send without knowing the parameter's type.
+func uuid(id saga.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }

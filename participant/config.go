@@ -13,6 +13,7 @@ import (
 
 	"github.com/sagacity-tx/sagacity/internal/bus"
 	"github.com/sagacity-tx/sagacity/saga"
+	"github.com/sagacity-tx/sagacity/saga/wire"
 )
 
 // Defaults of Config.
@@ -23,6 +24,9 @@ const (
 	DefaultAckWait        = bus.DefaultAckWait
 	DefaultDeliveriesMax  = 5
 )
+
+// ackWaitMin leaves time for heartbeats.
+const ackWaitMin = 100 * time.Millisecond
 
 // Config says who a participant is and what it may use. Name, Pool and NATS are required.
 type Config struct {
@@ -81,6 +85,9 @@ func (c Config) validate() error {
 	if err := saga.CheckName("participant name", c.Name); err != nil {
 		return fmt.Errorf("participant: %w", err)
 	}
+	if err := wire.CheckPrefix(c.Prefix); err != nil {
+		return fmt.Errorf("participant: %w", err)
+	}
 	switch {
 	case c.Pool == nil:
 		return errors.New("participant: Config.Pool is nil; open one with pgxpool.New")
@@ -93,6 +100,8 @@ func (c Config) validate() error {
 			c.Concurrency, c.Pool.Config().MaxConns)
 	case c.HandlerTimeout < 0 || c.LockTimeout < 0 || c.DrainTimeout < 0 || c.AckWait < 0:
 		return errors.New("participant: a timeout is negative; use 0 for the default")
+	case c.AckWait < ackWaitMin:
+		return fmt.Errorf("participant: AckWait is %s; use %s or more, or 0 for the default", c.AckWait, ackWaitMin)
 	case c.DeliveriesMax < 1:
 		return fmt.Errorf("participant: DeliveriesMax is %d; use at least 1, or 0 for the default", c.DeliveriesMax)
 	}

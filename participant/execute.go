@@ -163,10 +163,10 @@ type returned struct {
 func (p *Participant) call(ctx context.Context, entry *Entry, h handler, cmd saga.Command, body wire.Body) (saga.Ran, error) {
 	hctx, cancel := context.WithTimeout(ctx, p.cfg.HandlerTimeout)
 	defer cancel()
-	g := &guard{}
 	conn := entry.Tx().Conn()
+	tx := &guardedTx{guard: &guard{conn: conn.PgConn()}, tx: entry.Tx()}
 	ended := make(chan returned, 1)
-	go func() { ended <- p.userCode(hctx, h, &guardedTx{guard: g, tx: entry.Tx()}, operationOf(cmd), body, g) }()
+	go p.userCode(hctx, h, tx, operationOf(cmd), body, ended)
 
 	r, ok := p.await(hctx, ended)
 	if !ok {
@@ -230,9 +230,10 @@ func timedOut(after time.Duration) saga.Ran {
 }
 
 // userCode calls the handler, catches its panics and ends its use of the transaction.
-func (p *Participant) userCode(ctx context.Context, h handler, tx pgx.Tx, op Operation, body wire.Body, g *guard) (r returned) {
+func (p *Participant) userCode(ctx context.Context, h handler, tx *guardedTx, op Operation, body wire.Body, ended chan<- returned) {
+	var r returned
 	completed := false
-	defer func() {
+	defer func() { // not after the call: runtime.Goexit does not return
 		if !completed {
 			value := recover()
 			if value == nil {
@@ -242,11 +243,11 @@ func (p *Participant) userCode(ctx context.Context, h handler, tx pgx.Tx, op Ope
 				"panic", fmt.Sprint(value), "stack", string(debug.Stack()))
 			r = returned{err: &panicked{value: value}}
 		}
-		r.misuse = g.finish()
+		r.misuse = tx.guard.finish()
+		ended <- r
 	}()
 	r.result, r.err = h.run(ctx, tx, op, body)
 	completed = true
-	return r
 }
 
 func operationOf(cmd saga.Command) Operation {

@@ -158,7 +158,7 @@ func (in *intake) finish(j *job) {
 	}()
 	if j.bad != nil && !wire.Answerable(j.cmd) {
 		in.p.log.Error("command cannot be decoded or answered, and is dropped",
-			"error", j.bad, "subject", j.delivery.Subject, "headers", j.delivery.Header, "body_bytes", len(j.delivery.Data))
+			"error", j.bad, "subject", j.delivery.Subject, "headers", j.delivery.Header, "body", j.delivery.Data)
 		how = func() { _ = j.delivery.Term(j.bad.Error()) }
 		return
 	}

@@ -17,6 +17,7 @@ var errTxBusy = errors.New("participant: the handler's transaction is in use by 
 // none after the handler has returned, so that a goroutine that a handler left behind cannot write into
 // another operation's transaction; and it keeps the end of the transaction from the handler.
 type guard struct {
+	conn   *pgconn.PgConn
 	mu     sync.Mutex // held while the connection is used
 	over   bool
 	misuse error
@@ -30,8 +31,11 @@ func (g *guard) use(f func() error) error {
 		return errTxBusy
 	}
 	defer g.mu.Unlock()
-	if g.over {
+	switch {
+	case g.over:
 		return ErrTxOver
+	case g.conn.TxStatus() == 'I': // ended by SQL: a statement now would be a transaction of its own
+		return ErrTxOwned
 	}
 	return f()
 }

@@ -84,9 +84,12 @@ func TestBuilderIsReusable(t *testing.T) {
 	b := saga.Define("d").Saga("a", "p", "x")
 	first := b.MustBuild()
 	text := string(first.JSON())
-	b.Saga("b", "p", "x").OnExhausted(saga.OnExhaustedDeadLetter).MustBuild()
+	second := b.Saga("b", "p", "x").OnExhausted(saga.OnExhaustedDeadLetter).MustBuild()
 	if string(first.JSON()) != text {
 		t.Error("the first definition changed")
+	}
+	if !slices.Equal(second.Predecessors(1), []int{0}) || second.Steps[0].OnExhausted != saga.OnExhaustedDeadLetter {
+		t.Errorf("the first build left defaults in the builder: %s", second.JSON())
 	}
 	defer func() {
 		if recover() == nil {

@@ -83,8 +83,10 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
-		return &InvalidError{Code: "invalid_duration", Field: "duration", Problem: "is " + quoteShort(string(text)),
-			Fix: `use a number and a unit, for example "250ms", "30s" or "2h"`}
+		return &InvalidError{
+			Code: "invalid_duration", Field: "duration", Problem: "is " + quoteShort(string(text)),
+			Fix: `use a number and a unit, for example "250ms", "30s" or "2h"`,
+		}
 	}
 	*d = Duration(v)
 	return nil

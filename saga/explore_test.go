@@ -33,9 +33,14 @@ func (s slot) String() string { return s.step + "/" + string(s.phase) }
 
 func exploredSlots() []slot {
 	return []slot{
-		{"a", saga.PhaseTry}, {"a", saga.PhaseCancel},
-		{"b", saga.PhaseTry}, {"b", saga.PhaseConfirm}, {"b", saga.PhaseCancel},
-		{"p", saga.PhaseTry}, {"p", saga.PhaseCancel}, {"r", saga.PhaseTry},
+		{"a", saga.PhaseTry},
+		{"a", saga.PhaseCancel},
+		{"b", saga.PhaseTry},
+		{"b", saga.PhaseConfirm},
+		{"b", saga.PhaseCancel},
+		{"p", saga.PhaseTry},
+		{"p", saga.PhaseCancel},
+		{"r", saga.PhaseTry},
 	}
 }
 
@@ -173,8 +178,10 @@ func slotReplies(def *saga.Definition, p point, s slot) []namedEvent {
 	}
 	asIs := func(*saga.Reply) {}
 	code := func(c string) func(*saga.Reply) { return func(r *saga.Reply) { r.Code = c } }
-	for _, o := range []saga.Outcome{saga.OutcomeDone, saga.OutcomeRefused, saga.OutcomeHanging, saga.OutcomeRetry,
-		saga.OutcomeInProgress, saga.OutcomeUnknown, saga.OutcomeReserved} {
+	for _, o := range []saga.Outcome{
+		saga.OutcomeDone, saga.OutcomeRefused, saga.OutcomeHanging, saga.OutcomeRetry,
+		saga.OutcomeInProgress, saga.OutcomeUnknown, saga.OutcomeReserved,
+	} {
 		reply(string(o), o, asIs)
 	}
 	reply("panic", saga.OutcomeRetry, code(saga.CodePanic))
@@ -184,8 +191,10 @@ func slotReplies(def *saga.Definition, p point, s slot) []namedEvent {
 	reply("done of other revision", saga.OutcomeDone, func(r *saga.Reply) { r.Revision++ })
 	reply("retry of older attempt", saga.OutcomeRetry, func(r *saga.Reply) { r.Attempt-- })
 	reply("retry of attempt not sent", saga.OutcomeRetry, func(r *saga.Reply) { r.Attempt++ })
-	for _, state := range []saga.BarrierState{saga.BarrierAbsent, saga.BarrierTrying, saga.BarrierTried, saga.BarrierRefused,
-		saga.BarrierConfirmed, saga.BarrierCancelled, saga.BarrierNullCancelled, saga.BarrierPastRetention} {
+	for _, state := range []saga.BarrierState{
+		saga.BarrierAbsent, saga.BarrierTrying, saga.BarrierTried, saga.BarrierRefused,
+		saga.BarrierConfirmed, saga.BarrierCancelled, saga.BarrierNullCancelled, saga.BarrierPastRetention,
+	} {
 		reply("state "+string(state), saga.OutcomeState, func(r *saga.Reply) { r.State = state })
 	}
 	return events

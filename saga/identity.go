@@ -48,8 +48,10 @@ func (id *ID) UnmarshalText(text []byte) (err error) {
 func ParseID(s string) (ID, error) {
 	var id ID
 	invalid := func(why string) (ID, error) {
-		return ID{}, &InvalidError{Code: "invalid_id", Field: "transaction id", Problem: why,
-			Fix: "use a UUIDv7 as 36 characters, for example 0198c7a2-5b7e-7c31-9f6e-0a4b1c2d3e4f"}
+		return ID{}, &InvalidError{
+			Code: "invalid_id", Field: "transaction id", Problem: why,
+			Fix: "use a UUIDv7 as 36 characters, for example 0198c7a2-5b7e-7c31-9f6e-0a4b1c2d3e4f",
+		}
 	}
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return invalid("is not 36 characters with hyphens in the places of a UUID")
@@ -114,8 +116,10 @@ func CheckName(field, s string) error {
 	if validName(s) {
 		return nil
 	}
-	return &InvalidError{Code: "invalid_name", Field: field, Problem: fmt.Sprintf("is %s", quoteShort(s)),
-		Fix: "use 1 to 64 letters, digits, '-' or '_', beginning with a letter or digit"}
+	return &InvalidError{
+		Code: "invalid_name", Field: field, Problem: fmt.Sprintf("is %s", quoteShort(s)),
+		Fix: "use 1 to 64 letters, digits, '-' or '_', beginning with a letter or digit",
+	}
 }
 
 func validName(s string) bool {
@@ -141,8 +145,10 @@ func CheckRequestID(s string) error {
 	if ok {
 		return nil
 	}
-	return &InvalidError{Code: "invalid_request_id", Field: "request id", Problem: fmt.Sprintf("is %s", quoteShort(s)),
-		Fix: "use 1 to 255 visible ASCII characters without spaces"}
+	return &InvalidError{
+		Code: "invalid_request_id", Field: "request id", Problem: fmt.Sprintf("is %s", quoteShort(s)),
+		Fix: "use 1 to 255 visible ASCII characters without spaces",
+	}
 }
 
 // quoteShort quotes what a user sent so that it is safe in logs and terminals and not long.

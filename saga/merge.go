@@ -13,8 +13,10 @@ func (m *machine) reply(ev Replied) error {
 	r := ev.Reply
 	i, op := m.operation(r.Step, r.Phase)
 	if op == nil {
-		return &StateError{Code: CodeUnknownStep, Status: m.tx.Status, Event: ev.eventName(),
-			Operation: r.Step + "/" + string(r.Phase), Problem: "the definition has no such operation"}
+		return &StateError{
+			Code: CodeUnknownStep, Status: m.tx.Status, Event: ev.eventName(),
+			Operation: r.Step + "/" + string(r.Phase), Problem: "the definition has no such operation",
+		}
 	}
 	switch {
 	case !op.Sent() || op.Phase != r.Phase:
@@ -226,8 +228,10 @@ func (o *Operation) postpone(wait Wait, until time.Time) {
 // attemptEnded records that the attempt that r answers ended without settling the operation.
 func (m *machine) attemptEnded(step int, op *Operation, r Reply) {
 	op.LastOutcome, op.LastCode, op.LastReason = r.Outcome, r.Code, r.Reason
-	end := AttemptEnd{Step: m.def.Steps[step].Name, Phase: op.Phase, Attempt: r.Attempt, EndedAt: m.now,
-		Outcome: r.Outcome, Code: r.Code, Reason: r.Reason}
+	end := AttemptEnd{
+		Step: m.def.Steps[step].Name, Phase: op.Phase, Attempt: r.Attempt, EndedAt: m.now,
+		Outcome: r.Outcome, Code: r.Code, Reason: r.Reason,
+	}
 	if r.Attempt == op.Attempt {
 		end.SentAt = op.SentAt
 	}

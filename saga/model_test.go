@@ -44,8 +44,10 @@ type modelRow struct {
 // handle executes a command as table B says, and returns the reply. broken names the invariant that the
 // command itself violates.
 func (r *modelRow) handle(c saga.Command, m mood, now time.Time) (reply saga.Reply, broken string) {
-	reply = saga.Reply{Verb: c.Verb, Tenant: c.Tenant, Transaction: c.Transaction, Step: c.Step, Phase: c.Phase,
-		Participant: c.Participant, Attempt: c.Attempt, Revision: c.Revision, ContentSHA256: c.ContentSHA256}
+	reply = saga.Reply{
+		Verb: c.Verb, Tenant: c.Tenant, Transaction: c.Transaction, Step: c.Step, Phase: c.Phase,
+		Participant: c.Participant, Attempt: c.Attempt, Revision: c.Revision, ContentSHA256: c.ContentSHA256,
+	}
 	switch c.Phase {
 	case saga.PhaseTry:
 		r.try(c, m, now, &reply)

@@ -94,6 +94,8 @@ func (m *machine) openDeadLetter(ev Event, step string, phase Phase) (int, *Oper
 }
 
 func (m *machine) refused(ev Event, code, step string, phase Phase, problem string) error {
-	return &StateError{Code: code, Status: m.tx.Status, Event: ev.eventName(),
-		Operation: step + "/" + string(phase), Problem: problem}
+	return &StateError{
+		Code: code, Status: m.tx.Status, Event: ev.eventName(),
+		Operation: step + "/" + string(phase), Problem: problem,
+	}
 }

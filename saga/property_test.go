@@ -54,9 +54,11 @@ func TestInvariants(t *testing.T) {
 		w.seen(string(w.tx.Status))
 	})
 	// A property that never meets the interesting cases proves nothing.
-	for _, what := range []string{"committed", "cancelled", "resolved", "fence done", "fence contradicts",
+	for _, what := range []string{
+		"committed", "cancelled", "resolved", "fence done", "fence contradicts",
 		"not merged: late", "not merged: duplicate", "not merged: old_attempt", "not merged: not_open", "dead letter open",
-		"dead letter replaying", "dead letter closed", "dead letter obsolete", "dead letter discarded"} {
+		"dead letter replaying", "dead letter closed", "dead letter obsolete", "dead letter discarded",
+	} {
 		t.Logf("%-24s %7d", what, seen[what])
 		if seen[what] < cases/5000 {
 			t.Errorf("%s: %d times in %d cases", what, seen[what], cases)
@@ -124,8 +126,10 @@ func (w *world) actInquire(t *rapid.T) {
 		return
 	}
 	row := w.rows[c.Step]
-	w.reply(saga.Reply{Verb: saga.VerbInquire, Step: c.Step, Phase: c.Phase, Participant: c.Participant,
-		Attempt: c.Attempt, Revision: c.Revision, Outcome: saga.OutcomeState, State: row.state, Code: row.code, Result: row.result})
+	w.reply(saga.Reply{
+		Verb: saga.VerbInquire, Step: c.Step, Phase: c.Phase, Participant: c.Participant,
+		Attempt: c.Attempt, Revision: c.Revision, Outcome: saga.OutcomeState, State: row.state, Code: row.code, Result: row.result,
+	})
 }
 
 func (w *world) actWakeWhenDue() {

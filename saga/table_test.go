@@ -23,8 +23,10 @@ func TestTransitionTable(t *testing.T) {
 	b.WriteString("# Every (status, operation state, event). The steps: a saga, b tcc, p pivot, r retriable, all without after.\n" +
 		"# An answer shows the status, the operation's state, and what is to be done.\n\nnot submitted\n" +
 		printAnswers(t, def, points[0], slot{"a", saga.PhaseTry}))
-	for _, status := range []saga.Status{saga.StatusAccepted, saga.StatusRunning, saga.StatusConfirming, saga.StatusCancelling,
-		saga.StatusCommitted, saga.StatusCancelled, saga.StatusResolved} {
+	for _, status := range []saga.Status{
+		saga.StatusAccepted, saga.StatusRunning, saga.StatusConfirming, saga.StatusCancelling,
+		saga.StatusCommitted, saga.StatusCancelled, saga.StatusResolved,
+	} {
 		b.WriteString(printStatusBlocks(t, def, points, status))
 	}
 	golden(t, "testdata/transitions.golden", b.String())
@@ -63,8 +65,10 @@ func printStatusBlocks(t *testing.T, def *saga.Definition, points []point, statu
 
 // operationStates lists the states of operations, those of a replay in flight apart.
 func operationStates() []string {
-	return []string{"idle", "sent", "sent replaying", "waiting", "waiting replaying", "held", "held replaying", "dead",
-		"done", "refused", "hanging", "given_up", "closed"}
+	return []string{
+		"idle", "sent", "sent replaying", "waiting", "waiting replaying", "held", "held replaying", "dead",
+		"done", "refused", "hanging", "given_up", "closed",
+	}
 }
 
 func stateName(op saga.Operation) string {

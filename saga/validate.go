@@ -161,28 +161,28 @@ func (d *Definition) checkKinds() error {
 		}
 		d.graph.pivot = i
 	}
-	past := make([]string, len(d.Steps)) // the pivot or retriable step that a step comes after, if any
-	for _, i := range d.graph.order {
-		s := d.Steps[i]
+	for _, i := range d.graph.order { // what comes before a step has passed already: its neighbours are enough
 		for _, j := range d.graph.after[i] {
-			before := d.Steps[j]
-			switch {
-			case before.Kind == KindPivot, before.Kind == KindRetriable && past[i] == "":
-				past[i] = before.Name
-			case past[i] == "":
-				past[i] = past[j]
-			}
-			if s.Kind == KindPivot && (before.Kind == KindRetriable || past[j] != "") {
-				return invalid("pivot_after_retriable", fmt.Sprintf("steps[%d].after", i),
-					fmt.Sprintf("puts the pivot %q after %q, which runs only once the decision is made", s.Name, before.Name),
-					"start the retriable step after the pivot")
+			if err := checkNeighbours(i, d.Steps[i], d.Steps[j]); err != nil {
+				return err
 			}
 		}
-		if s.Kind.cancellable() && past[i] != "" {
-			return invalid("compensable_after_decision", fmt.Sprintf("steps[%d].after", i),
-				fmt.Sprintf("puts the %s step %q after %q, when it can no longer be cancelled", s.Kind, s.Name, past[i]),
-				"move it before the pivot, or make it retriable")
-		}
+	}
+	return nil
+}
+
+// checkNeighbours refuses a step that starts after one that it must precede.
+func checkNeighbours(i int, s, before StepDefinition) error {
+	at := fmt.Sprintf("steps[%d].after", i)
+	switch {
+	case s.Kind == KindPivot && before.Kind == KindRetriable:
+		return invalid("pivot_after_retriable", at,
+			fmt.Sprintf("puts the pivot %q after %q, which runs only once the decision is made", s.Name, before.Name),
+			"start the retriable step after the pivot")
+	case s.Kind.cancellable() && !before.Kind.cancellable():
+		return invalid("compensable_after_decision", at,
+			fmt.Sprintf("puts the %s step %q after %q, when it can no longer be cancelled", s.Kind, s.Name, before.Name),
+			"move it before the pivot, or make it retriable")
 	}
 	return nil
 }

@@ -30,8 +30,10 @@ func (m *machine) wake(ev Woken) error {
 // outage, whose victims wait. What must go forward never exhausts by silence (S2.8).
 func (m *machine) timeOut(step int, op *Operation, heard map[string]time.Time) {
 	s := &m.def.Steps[step]
-	silence := Reply{Outcome: OutcomeUnknown, Code: "timeout", Attempt: op.Attempt,
-		Reason: "no reply within " + s.attemptTimeout().String()}
+	silence := Reply{
+		Outcome: OutcomeUnknown, Code: "timeout", Attempt: op.Attempt,
+		Reason: "no reply within " + s.attemptTimeout().String(),
+	}
 	m.attemptEnded(step, op, silence)
 	op.postpone(WaitBackoff, m.now.Add(m.delay(step, op)))
 	mayExhaust := op.Phase == PhaseTry && s.Kind.cancellable()

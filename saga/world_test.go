@@ -81,10 +81,12 @@ func (w *world) step(ev saga.Event) {
 	random := func() saga.Rand { return rand.New(rand.NewPCG(w.steps, 7)) }
 	before := copyTransaction(w.tx)
 	next, effects, err := saga.Step(w.def, w.tx, ev, w.now, random())
-	again, effectsAgain, errAgain := saga.Step(w.def, w.tx, ev, w.now, random())
 	w.must(reflect.DeepEqual(w.tx, before), "Step changes its input by %T", ev)
-	w.must(reflect.DeepEqual(next, again) && reflect.DeepEqual(effects, effectsAgain) && reflect.DeepEqual(err, errAgain),
-		"Step is not deterministic for %T", ev)
+	if w.steps%4 == 0 { // comparing takes longer than all the rest
+		again, effectsAgain, errAgain := saga.Step(w.def, w.tx, ev, w.now, random())
+		w.must(reflect.DeepEqual(next, again) && reflect.DeepEqual(effects, effectsAgain) && reflect.DeepEqual(err, errAgain),
+			"Step is not deterministic for %T", ev)
+	}
 	if err != nil {
 		w.refused(ev, next, err)
 		return
@@ -145,7 +147,6 @@ func (w *world) reply(r saga.Reply) {
 }
 
 func (w *world) must(ok bool, format string, args ...any) {
-	w.t.Helper()
 	if !ok {
 		w.t.Fatalf(format, args...)
 	}

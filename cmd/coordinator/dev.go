@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +29,7 @@ type devConfig struct {
 	Exit      bool
 	JSON      bool
 	Sabotage  string
+	LogPath   string // "" with --ephemeral
 }
 
 func newDev() *cobra.Command {
@@ -38,9 +41,6 @@ func newDev() *cobra.Command {
 			"It runs every scenario once, prints what was expected and what was got, and goes on until you stop it.\n" +
 			"PostgreSQL must be installed; nothing else is needed, and nobody else on this machine can connect to it.",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if cfg.Log, err = logger(cmd); err != nil {
-				return err
-			}
 			if output != "table" && output != "json" {
 				return usageError("--output is %q; use table or json", output)
 			}
@@ -48,6 +48,11 @@ func newDev() *cobra.Command {
 			if err := cfg.complete(cmd.Flags().Changed("listen")); err != nil {
 				return err
 			}
+			closeLog, err := cfg.openLog(cmd)
+			if err != nil {
+				return err
+			}
+			defer closeLog()
 			return runDev(cmd.Context(), cfg, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -91,6 +96,28 @@ func (c *devConfig) complete(listenGiven bool) error {
 	return nil
 }
 
+// openLog sends the log of everything in the process to a file beside the data. With --ephemeral nothing is kept,
+// so it is shown if it was asked for, and only then.
+func (c *devConfig) openLog(cmd *cobra.Command) (closeLog func(), err error) {
+	if c.Ephemeral {
+		c.Log = slog.New(slog.DiscardHandler)
+		if cmd.Flags().Changed("log-level") {
+			c.Log, err = logger(cmd, cmd.ErrOrStderr())
+		}
+		return func() {}, err
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory for the data: %w; choose another with --dir", err)
+	}
+	c.LogPath = filepath.Join(c.Dir, "dev.log")
+	file, err := os.OpenFile(c.LogPath, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the log: %w", err)
+	}
+	c.Log, err = logger(cmd, file)
+	return func() { _ = file.Close() }, err
+}
+
 func runDev(ctx context.Context, cfg devConfig, stdout, stderr io.Writer) (err error) {
 	started := time.Now()
 	env, err := startDev(ctx, cfg)
@@ -98,7 +125,7 @@ func runDev(ctx context.Context, cfg devConfig, stdout, stderr io.Writer) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, env.stop()) }()
-	env.announce(stderr, time.Since(started))
+	env.announce(stderr, cfg.LogPath, time.Since(started))
 	results := runScenarios(ctx, env.world, cfg, stdout, stderr)
 	if err := ctx.Err(); err != nil && cfg.Exit {
 		return withExit(exitFailed, fmt.Errorf("stopped before the scenarios had ended: %w", err))
@@ -161,26 +188,28 @@ type scenarioTable struct{ w io.Writer }
 
 func newScenarioTable(w io.Writer) scenarioTable { return scenarioTable{w: w} }
 
-const scenarioFormat = "%-30s  %-70s  %-5s  %8s\n"
+const scenarioFormat = "%-29s  %-8s  %-65s  %8s  %s\n"
 
 func (t scenarioTable) header() {
-	fmt.Fprintf(t.w, scenarioFormat, "SCENARIO", "EXPECTED / GOT", "", "DURATION")
+	fmt.Fprintf(t.w, scenarioFormat, "SCENARIO", "", "RESULT", "DURATION", "")
 }
 
+// row prints what was expected above what was got, so that a difference meets the eye.
 func (t scenarioTable) row(r demo.Result) {
 	duration := (time.Duration(r.Ms) * time.Millisecond).String()
-	fmt.Fprintf(t.w, scenarioFormat, r.Scenario, r.Expected, "", "")
-	fmt.Fprintf(t.w, scenarioFormat, "", r.Got, okText(r), duration)
+	fmt.Fprintf(t.w, scenarioFormat, r.Scenario, "expected", r.Expected, "", "")
+	fmt.Fprintf(t.w, scenarioFormat, "", "got", r.Got, duration, okText(r))
 }
 
 // announce says where everything is and what to try.
-func (e *devEnv) announce(w io.Writer, took time.Duration) {
+func (e *devEnv) announce(w io.Writer, logPath string, took time.Duration) {
 	fmt.Fprintf(w, "Ready after %s.\n\n", took.Round(10*time.Millisecond))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, line := range [][2]string{
 		{"API", e.server.url() + "/v1/transactions   (description: " + e.server.url() + "/openapi.json)"},
 		{"NATS", "127.0.0.1:" + e.natsPort() + " (with a password of its own)"},
 		{"PostgreSQL", "databases coordinator, bank_a, bank_b; log " + e.cluster.Postgres.LogPath()},
+		{"Log", cmp.Or(logPath, "not kept (show it with --log-level info)")},
 		{"Banks", e.world.A.Name + " (account alice), " + e.world.B.Name + " (account bob)"},
 	} {
 		fmt.Fprintf(t, "  %s\t%s\n", line[0], line[1])

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -39,13 +40,18 @@ func usageError(format string, args ...any) error {
 
 // run is the whole program but for the process: tests call it.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return runWith(ctx, args, os.Stdin, stdout, stderr)
+}
+
+func runWith(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot(stdout, stderr)
+	root.SetIn(stdin)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintln(stderr, "coordinator:", err)
+	fmt.Fprintln(stderr, "coordinator:", printableLines(err.Error()))
 	var exit *exitError
 	if errors.As(err, &exit) {
 		return exit.code
@@ -70,12 +76,28 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	})
 	root.PersistentFlags().String("log-level", envOr("SAGACITY_LOG_LEVEL", "info"), "debug, info, warn or error (SAGACITY_LOG_LEVEL)")
 	root.AddCommand(newServe(), newMigrate(), newDev(), newTx(), newDLQ(), newBench(), newVersion())
+	root.InitDefaultCompletionCmd()
 	for _, cmd := range allCommands(root) {
-		if cmd.Args != nil {
+		switch {
+		case cmd.HasSubCommands() && !cmd.Runnable():
+			cmd.Args, cmd.RunE = cobra.ArbitraryArgs, noCommand
+		case cmd.Args != nil:
 			cmd.Args = usageArgs(cmd.Args)
 		}
 	}
 	return root
+}
+
+// noCommand runs where a subcommand is missing or misspelt.
+func noCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usageError("%s needs a command (see: %s --help)", cmd.CommandPath(), cmd.CommandPath())
+	}
+	hint := ""
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "? "
+	}
+	return usageError("%s has no command %q (%ssee: %s --help)", cmd.CommandPath(), args[0], hint, cmd.CommandPath())
 }
 
 func allCommands(cmd *cobra.Command) []*cobra.Command {
@@ -103,8 +125,8 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// logger writes JSON lines to stderr, so that stdout holds data only.
-func logger(cmd *cobra.Command) (*slog.Logger, error) {
+// logger writes JSON lines, usually to stderr: stdout holds data only.
+func logger(cmd *cobra.Command, to io.Writer) (*slog.Logger, error) {
 	name, err := cmd.Flags().GetString("log-level")
 	if err != nil {
 		return nil, err
@@ -113,7 +135,7 @@ func logger(cmd *cobra.Command) (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(name)); err != nil {
 		return nil, usageError("--log-level is %q; use debug, info, warn or error", name)
 	}
-	return slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})), nil
+	return slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: level})), nil
 }
 
 func envOr(name, fallback string) string {

@@ -16,7 +16,7 @@ func newServe() *cobra.Command {
 			"It stops in order on SIGTERM or SIGINT.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			if cfg.Log, err = logger(cmd); err != nil {
+			if cfg.Log, err = logger(cmd, cmd.ErrOrStderr()); err != nil {
 				return err
 			}
 			fromEnv(&cfg.DatabaseURL, "DATABASE_URL", "")

@@ -152,7 +152,7 @@ type consumption struct {
 	slots    chan struct{} // one per unsettled delivery
 	freed    chan struct{} // a place was given back
 	abandon  chan struct{} // closed: hand over no more
-	drainBy  time.Time // zero until it begins to end
+	drainBy  time.Time     // zero until it begins to end
 }
 
 // run makes the consumer and consumes until it is lost or ctx ends.
@@ -180,6 +180,9 @@ func (k *consumption) run(ctx context.Context) error {
 			return errors.Join(ErrClosed, err)
 		}
 		return err
+	case <-k.bus.ctx.Done():
+		cc.Stop()
+		return ErrClosed
 	case <-ctx.Done():
 		k.stop(ctx, cc)
 		return nil

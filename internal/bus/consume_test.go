@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -252,6 +253,26 @@ func TestConsumersMustNotOverlap(t *testing.T) {
 	err := b.Consume(t.Context(), c, nil) // ends by itself
 	var se *bus.SettingError
 	if !errors.As(err, &se) || !strings.Contains(err.Error(), "second") || !strings.Contains(se.Fix, "another consumer") {
+		t.Errorf("Consume: %v", err)
+	}
+}
+
+func TestConsumeEndsWithTheBus(t *testing.T) {
+	s := startServer(t)
+	nc, _ := s.jetStream()
+	b, err := bus.New(nc, bus.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	deliveries := make(chan *bus.Delivery, 1)
+	go func() { ended <- b.Consume(t.Context(), accounts, func(d *bus.Delivery) { deliveries <- d }) }()
+	publishUntilStored(t, b, command("accounts", "1"))
+	if err := receive(t, deliveries).Ack(); err != nil {
+		t.Fatal(err)
+	}
+	b.Close() // the connection stays open
+	if err := receive(t, ended); !errors.Is(err, bus.ErrClosed) {
 		t.Errorf("Consume: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -172,7 +173,7 @@ func TestPublishEnds(t *testing.T) {
 func TestUsersConnectionStaysOpen(t *testing.T) {
 	s := startServer(t)
 	nc, _ := s.jetStream()
-	b, err := bus.New(nc, bus.Config{})
+	b, err := bus.New(nc, bus.Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

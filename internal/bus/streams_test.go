@@ -67,18 +67,17 @@ func TestStreamsAreUpdated(t *testing.T) {
 }
 
 func TestSettingThatCannotBeChangedIsAnError(t *testing.T) {
-	s := startServer(t)
-	_, js := s.jetStream()
 	for name, c := range map[string]jetstream.StreamConfig{
 		"retention": {Name: "SAGA_CMD", Subjects: []string{"saga.cmd.*"}},
 		"storage":   {Name: "SAGA_CMD", Subjects: []string{"saga.cmd.*"}, Storage: jetstream.MemoryStorage, Retention: jetstream.WorkQueuePolicy},
 		"subjects":  {Name: "SAGA_CMD", Subjects: []string{"other.>"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			s := startServer(t)
+			_, js := s.jetStream()
 			if _, err := js.CreateStream(t.Context(), c); err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = js.DeleteStream(t.Context(), c.Name) }()
 			err := s.connectOnly(bus.Config{}).EnsureStreams(t.Context())
 			var se *bus.SettingError
 			if !errors.As(err, &se) || se.Setting != name || !strings.Contains(err.Error(), "SAGA_CMD") || se.Fix == "" {
