@@ -3,6 +3,7 @@ package saga_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,13 +35,17 @@ var admitRows = []struct {
 }
 
 func admitRecorded(text string) saga.Recorded {
-	return saga.Recorded{ContentSHA256: admitSame, Revision: 2,
-		Reply: saga.StoredReply{Outcome: saga.OutcomeDone, Result: saga.Payload{Data: []byte(text)}}}
+	return saga.Recorded{
+		ContentSHA256: admitSame, Revision: 2,
+		Reply: saga.StoredReply{Outcome: saga.OutcomeDone, Result: saga.Payload{Data: []byte(text)}},
+	}
 }
 
 func admitTrying(k saga.Kind, until time.Time) saga.BarrierRow {
-	return saga.BarrierRow{State: saga.BarrierTrying, Kind: k, LeaseUntil: until, LeaseToken: 7,
-		Try: saga.Recorded{ContentSHA256: admitSame, Revision: 2}}
+	return saga.BarrierRow{
+		State: saga.BarrierTrying, Kind: k, LeaseUntil: until, LeaseToken: 7,
+		Try: saga.Recorded{ContentSHA256: admitSame, Revision: 2},
+	}
 }
 
 func admitRow(k saga.Kind, state saga.BarrierState) saga.BarrierRow {
@@ -76,8 +81,10 @@ var admitPhases = []saga.Phase{saga.PhaseTry, saga.PhaseConfirm, saga.PhaseCance
 func admitAt(rowIndex int, phase saga.Phase, verb saga.Verb, at [4]int) (saga.BarrierRow, saga.Command) {
 	kind := saga.Kind(admitAxes[0].values[at[0]])
 	row := admitRows[rowIndex].row(kind)
-	cmd := saga.Command{Verb: verb, Tenant: "t", Step: "s", Phase: phase, Kind: kind, Revision: 2, Attempt: 3,
-		ContentSHA256: admitSame, Deadline: admitNow.Add(time.Second)}
+	cmd := saga.Command{
+		Verb: verb, Tenant: "t", Step: "s", Phase: phase, Kind: kind, Revision: 2, Attempt: 3,
+		ContentSHA256: admitSame, Deadline: admitNow.Add(time.Second),
+	}
 	if at[1] == 1 {
 		cmd.ContentSHA256 = admitOther
 	}
@@ -168,7 +175,7 @@ func describe(w *strings.Builder, outcome func(at [4]int) string, axis int, at [
 		at[axis] = i
 		more := conditions
 		if len(names) < len(blocks) {
-			more = append(conditions[:len(conditions):len(conditions)], admitAxes[axis].name+" "+strings.Join(names, "|"))
+			more = slices.Concat(conditions, []string{admitAxes[axis].name + " " + strings.Join(names, "|")})
 		}
 		describe(w, outcome, axis+1, at, more)
 	}
@@ -208,8 +215,10 @@ func TestConclude(t *testing.T) {
 				row = admitRow(kind, saga.BarrierTried)
 			}
 			v, next := saga.Conclude(row, cmd, saga.Ran{Outcome: saga.OutcomeDone, Result: result})
-			state := map[saga.Phase]saga.BarrierState{saga.PhaseTry: saga.BarrierTried, saga.PhaseConfirm: saga.BarrierConfirmed,
-				saga.PhaseCancel: saga.BarrierCancelled}[phase]
+			state := map[saga.Phase]saga.BarrierState{
+				saga.PhaseTry: saga.BarrierTried, saga.PhaseConfirm: saga.BarrierConfirmed,
+				saga.PhaseCancel: saga.BarrierCancelled,
+			}[phase]
 			if !v.Store || v.Reply.Outcome != saga.OutcomeDone || next.State != state || v.Reply.Replayed {
 				t.Errorf("%s %s done: %v, row %v", kind, phase, v, next)
 			}

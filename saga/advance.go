@@ -97,8 +97,9 @@ func (m *machine) phaseTwo(step int) (Phase, *Operation) {
 		return PhaseConfirm, &m.tx.Steps[step].Settle
 	case KindRetriable:
 		return PhaseTry, &m.tx.Steps[step].Try
+	default:
+		return "", nil
 	}
-	return "", nil
 }
 
 // advanceCancelling starts the cancels of the cancel set in the reverse order of after, siblings in parallel

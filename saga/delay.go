@@ -38,9 +38,10 @@ func Delay(p Backoff, attempts int, rnd Rand) time.Duration {
 		return minDelay
 	case StrategyFixed:
 		return clamp(time.Duration(p.Base), minDelay, time.Duration(p.Cap))
+	default:
+		ceiling := exponential(time.Duration(p.Base), time.Duration(p.Cap), attempts)
+		return clamp(time.Duration(rnd.Int64N(int64(ceiling)))+1, minDelay, ceiling)
 	}
-	ceiling := exponential(time.Duration(p.Base), time.Duration(p.Cap), attempts)
-	return clamp(time.Duration(rnd.Int64N(int64(ceiling)))+1, minDelay, ceiling)
 }
 
 // exponential returns min(limit, base × 2^(n-1)) without overflow for any n.

@@ -76,8 +76,9 @@ func (m *machine) definitive(step int, r Reply) bool {
 		return true
 	case OutcomeFault:
 		return m.isFence(step, r.Phase) && r.Code == FaultContradicts
+	default:
+		return false
 	}
-	return false
 }
 
 func (m *machine) isFence(step int, phase Phase) bool {
@@ -106,18 +107,11 @@ func (m *machine) mergeDefinitive(step int, op *Operation, r Reply) {
 	}
 }
 
-// sameReply reports whether the reply says what is recorded.
+// sameReply reports whether the reply says what is recorded. Only done is ever recorded in a direction that
+// goes on: refused and hanging end it.
 func sameReply(op Operation, r Reply) bool {
-	switch op.State {
-	case OperationDone:
-		return r.Outcome == OutcomeDone && (op.Phase != PhaseTry ||
-			op.Result.Type == r.Result.Type && bytes.Equal(op.Result.Data, r.Result.Data))
-	case OperationRefused:
-		return r.Outcome == OutcomeRefused && op.LastCode == r.Code
-	case OperationHanging:
-		return r.Outcome == OutcomeHanging
-	}
-	return false
+	return op.State == OperationDone && r.Outcome == OutcomeDone && (op.Phase != PhaseTry ||
+		op.Result.Type == r.Result.Type && bytes.Equal(op.Result.Data, r.Result.Data))
 }
 
 // record settles the operation and closes its dead letter.
@@ -140,6 +134,7 @@ func (m *machine) record(step int, op *Operation, r Reply) {
 		op.State = OperationHanging
 	case OutcomeFault:
 		op.State = OperationClosed // a fence that found the pivot executed
+	default: // not definitive
 	}
 	m.effects.Changed = true
 }

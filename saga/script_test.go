@@ -28,7 +28,7 @@ import (
 // restart (S1.1) and that all attempts of an operation have the same bytes (S1.4).
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/scripts/*.txt")
-	if err != nil || len(files) < 25 {
+	if err != nil || len(files) < 40 {
 		t.Fatalf("found %d scripts: %v", len(files), err)
 	}
 	for _, file := range files {

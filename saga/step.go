@@ -140,8 +140,9 @@ func (m *machine) inDirection(step int, phase Phase) bool {
 		return phase == PhaseConfirm || phase == PhaseTry && kind == KindRetriable
 	case StatusCancelling:
 		return phase == PhaseCancel && kind.cancellable()
+	default:
+		return false
 	}
-	return false
 }
 
 // eachActive calls f for every operation of the present direction that the coordinator still sends. It stops
@@ -181,6 +182,7 @@ func (m *machine) wakeAt() time.Time {
 		if !m.pivotSent() || !m.tx.Steps[m.def.graph.pivot].Settle.Sent() {
 			earlier(m.tx.Deadline)
 		}
+	default:
 	}
 	m.eachActive(func(_ int, op *Operation) { earlier(op.NextAt) })
 	return wake

@@ -16,7 +16,7 @@ func TestTransitionTable(t *testing.T) {
 	def := exploredDefinition()
 	points := explore(t, def)
 	t.Logf("explored %d states", len(points))
-	if len(points) < 500 {
+	if len(points) < 2000 {
 		t.Fatalf("only %d states were explored", len(points))
 	}
 	var b strings.Builder
