@@ -99,6 +99,10 @@ func (m *machine) mergeDefinitive(step int, op *Operation, r Reply) {
 		}
 	case r.Outcome != OutcomeDone && r.Outcome != OutcomeFault && !refusable:
 		m.contradiction(r, "is no possible answer to an operation that must go forward")
+		if op.State.active() && r.Attempt >= op.Floor { // sending it again would get the same
+			m.attemptEnded(step, op, r)
+			m.bury(step, op, FaultContradicts, r)
+		}
 	case r.Outcome == OutcomeHanging && kind != KindPivot:
 		m.contradiction(r, "says that the step is cancelled, which nobody asked for")
 	default:
@@ -151,12 +155,20 @@ func (m *machine) follow(step int, r Reply) {
 	case fence:
 		m.decideCancel(m.tx.Cause)
 	case r.Outcome == OutcomeRefused:
-		m.decideCancel(Cause{Why: WhyRefused, Step: r.Step, Code: r.Code, Reason: r.Reason})
+		m.decideCancel(Cause{Why: whyRefused(r), Step: r.Step, Code: r.Code, Reason: r.Reason})
 	case r.Outcome == OutcomeHanging && m.tx.Steps[step].Settle.Sent():
 		m.decideCancel(m.tx.Cause) // of the fence that the pivot met
 	case r.Outcome == OutcomeHanging: // a cancel that this coordinator does not know of; the proof holds
 		m.decideCancel(Cause{Why: WhyRefused, Step: r.Step, Code: string(OutcomeHanging), Reason: r.Reason})
 	}
+}
+
+// whyRefused tells a business no from a try that came after its deadline.
+func whyRefused(r Reply) Why {
+	if r.Code == CodeDeadline {
+		return WhyDeadline
+	}
+	return WhyRefused
 }
 
 // mergeTransient takes news that settles nothing.

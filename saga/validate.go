@@ -68,6 +68,10 @@ func (r Retry) check(at string) error {
 	if err := checkDuration(at+".cap", time.Duration(r.Cap), minDelay, BackoffMax); err != nil {
 		return err
 	}
+	if r.Base > r.Cap {
+		return invalid("invalid_duration", at+".base", fmt.Sprintf("is %s, more than the cap of %s", r.Base, r.Cap),
+			"raise retry.cap or lower retry.base")
+	}
 	for _, n := range []struct {
 		field string
 		value int

@@ -19,6 +19,7 @@ import (
 // Coordinator is what the API calls for clients; *coordinator.Coordinator is one.
 type Coordinator interface {
 	Submit(ctx context.Context, p coordinator.SubmitParams) (coordinator.Submitted, error)
+	SubmitAndWait(ctx, waitCtx context.Context, p coordinator.SubmitParams) (coordinator.Submitted, coordinator.View, error)
 	Get(ctx context.Context, caller coordinator.Caller, id saga.ID) (coordinator.View, error)
 	Wait(ctx context.Context, caller coordinator.Caller, id saga.ID) (coordinator.View, error)
 	FindByRequest(ctx context.Context, caller coordinator.Caller, requestID string) (coordinator.View, error)

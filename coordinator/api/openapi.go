@@ -66,7 +66,8 @@ func (rt *route) operation(registry huma.Registry) *huma.Operation {
 			response.Content = jsonContent(registry, a.form, "application/json")
 			if rt.name == "submitTransaction" && a.status == http.StatusAccepted {
 				response.Content["application/json"].Schema = &huma.Schema{AnyOf: []*huma.Schema{
-					response.Content["application/json"].Schema, registry.Schema(reflect.TypeFor[Transaction](), true, "")}}
+					response.Content["application/json"].Schema, registry.Schema(reflect.TypeFor[Transaction](), true, ""),
+				}}
 			}
 		} else {
 			response.Content = map[string]*huma.MediaType{"text/plain": {Schema: stringSchema()}}

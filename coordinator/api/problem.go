@@ -20,6 +20,8 @@ import (
 const problemPath = "/problems/"
 
 // Problem is an error as the API answers it (RFC 9457). Nothing in it is a value of the request.
+//
+//nolint:errname // RFC 9457 calls it a problem
 type Problem struct {
 	Type   string `json:"type" format:"uri-reference" doc:"where the code is explained"`
 	Title  string `json:"title" doc:"what is wrong, always the same for a code"`
@@ -162,8 +164,7 @@ func (c *call) writeProblem(p *Problem) {
 	out.Type = c.h.cfg.ProblemBase + p.Code
 	out.HTTPRequest = c.requestID
 	header := c.w.Header()
-	switch p.Status {
-	case http.StatusUnauthorized:
+	if p.Status == http.StatusUnauthorized {
 		header.Set("WWW-Authenticate", "Bearer")
 	}
 	if p.retrySeconds > 0 {

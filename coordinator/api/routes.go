@@ -93,17 +93,25 @@ var etagHeader = param("header", "ETag", "the dead letter's version, for If-Matc
 func routes() []route {
 	list := append(transactionRoutes(), deadLetterRoutes()...)
 	return append(list,
-		route{method: http.MethodGet, path: "/healthz", handle: (*Handler).healthz, name: "getHealth",
+		route{
+			method: http.MethodGet, path: "/healthz", handle: (*Handler).healthz, name: "getHealth",
 			summary: "Whether the process answers; asks nobody else",
-			answers: []answerDoc{{200, "it does", reflect.TypeFor[Health](), nil}}},
-		route{method: http.MethodGet, path: "/readyz", handle: (*Handler).readyz, name: "getReadiness",
+			answers: []answerDoc{{200, "it does", reflect.TypeFor[Health](), nil}},
+		},
+		route{
+			method: http.MethodGet, path: "/readyz", handle: (*Handler).readyz, name: "getReadiness",
 			summary: "Whether requests can be served: database and NATS can be reached",
-			answers: []answerDoc{{200, "they can", reflect.TypeFor[Health](), nil}}, codes: []string{codeNotReady}},
-		route{method: http.MethodGet, path: "/openapi.json", handle: (*Handler).document, name: "getDocument",
-			summary: "This document", answers: []answerDoc{{200, "OpenAPI 3.1", reflect.TypeFor[map[string]any](), nil}}},
-		route{method: http.MethodGet, path: problemPath + "{code}", handle: (*Handler).explain, name: "getProblem",
+			answers: []answerDoc{{200, "they can", reflect.TypeFor[Health](), nil}}, codes: []string{codeNotReady},
+		},
+		route{
+			method: http.MethodGet, path: "/openapi.json", handle: (*Handler).document, name: "getDocument",
+			summary: "This document", answers: []answerDoc{{200, "OpenAPI 3.1", reflect.TypeFor[map[string]any](), nil}},
+		},
+		route{
+			method: http.MethodGet, path: problemPath + "{code}", handle: (*Handler).explain, name: "getProblem",
 			summary: "What the code of a problem means, and what to do", answers: []answerDoc{{200, "text", nil, nil}},
-			codes: []string{codeNotFound}},
+			codes: []string{codeNotFound},
+		},
 	)
 }
 
@@ -112,7 +120,8 @@ func transactionRoutes() []route {
 	replayed := param("header", headerReplayed, "true: this key was submitted before", stringSchema("true"))
 	location := param("header", "Location", "the transaction", stringSchema())
 	return []route{
-		{method: http.MethodPost, path: "/v1/transactions", access: accessClient, handle: (*Handler).submit, name: "submitTransaction",
+		{
+			method: http.MethodPost, path: "/v1/transactions", access: accessClient, handle: (*Handler).submit, name: "submitTransaction",
 			summary: "Start a transaction",
 			params: []*huma.Param{
 				param("header", headerKey, "makes repetitions safe: the same key and bytes give the same answer and one transaction", &huma.Schema{Type: huma.TypeString, Pattern: "^[!-~]{1,255}$"}),
@@ -125,49 +134,63 @@ func transactionRoutes() []route {
 				{202, "accepted: the stored answer of the key, the same bytes for every repetition; with Prefer: wait the transaction, which has not ended", reflect.TypeFor[Accepted](), []*huma.Param{location, replayed}},
 				{200, "with Prefer: wait: the transaction, which has ended", transaction, []*huma.Param{location, replayed}},
 			},
-			codes: append(submissionCodes(), codeKeyReused, codeIDTaken, codeOverloaded, codeOutcomeUnknown)},
-		{method: http.MethodGet, path: "/v1/transactions", access: accessClient, handle: (*Handler).listTransactions, name: "listTransactions",
+			codes: append(submissionCodes(), codeKeyReused, codeIDTaken, codeOverloaded, codeOutcomeUnknown),
+		},
+		{
+			method: http.MethodGet, path: "/v1/transactions", access: accessClient, handle: (*Handler).listTransactions, name: "listTransactions",
 			summary: "List the caller's transactions, the newest first, without their steps",
 			params: append([]*huma.Param{
 				param("query", "status", "only those", stringSchema(statuses...)),
 				param("query", "definition", "only those of the definition of that name", stringSchema()),
 				param("query", "suspended", "only those that wait for a person, or that do not", stringSchema("true", "false")),
 			}, pageParams()...),
-			answers: []answerDoc{{200, "a page", reflect.TypeFor[Transactions](), nil}}, codes: []string{codeInvalidQuery, codeInvalidCursor}},
-		{method: http.MethodGet, path: "/v1/transactions/{id}", access: accessClient, handle: (*Handler).getTransaction, name: "getTransaction",
+			answers: []answerDoc{{200, "a page", reflect.TypeFor[Transactions](), nil}}, codes: []string{codeInvalidQuery, codeInvalidCursor},
+		},
+		{
+			method: http.MethodGet, path: "/v1/transactions/{id}", access: accessClient, handle: (*Handler).getTransaction, name: "getTransaction",
 			summary: "Read a transaction",
 			params:  []*huma.Param{param("query", "wait", "wait up to so long for its end, such as 5s; 60s at most", stringSchema())},
-			answers: []answerDoc{{200, "the transaction as it is", transaction, nil}}, codes: []string{"invalid_id", codeInvalidQuery, codeNotFound, codeOverloaded}},
-		{method: http.MethodGet, path: "/v1/transactions/{id}/attempts", access: accessClient, handle: (*Handler).getAttempts, name: "listAttempts",
+			answers: []answerDoc{{200, "the transaction as it is", transaction, nil}}, codes: []string{"invalid_id", codeInvalidQuery, codeNotFound, codeOverloaded},
+		},
+		{
+			method: http.MethodGet, path: "/v1/transactions/{id}/attempts", access: accessClient, handle: (*Handler).getAttempts, name: "listAttempts",
 			summary: "List the attempts that ended without settling their operation",
-			answers: []answerDoc{{200, "the oldest first, at most 1,000", reflect.TypeFor[Attempts](), nil}}, codes: []string{"invalid_id", codeNotFound}},
-		{method: http.MethodGet, path: "/v1/requests", access: accessClient, handle: (*Handler).findRequest, name: "findRequest",
+			answers: []answerDoc{{200, "the oldest first, at most 1,000", reflect.TypeFor[Attempts](), nil}}, codes: []string{"invalid_id", codeNotFound},
+		},
+		{
+			method: http.MethodGet, path: "/v1/requests", access: accessClient, handle: (*Handler).findRequest, name: "findRequest",
 			summary: "Read the transaction that was submitted with an Idempotency-Key",
 			params:  []*huma.Param{{In: "query", Name: "id", Required: true, Description: "the Idempotency-Key", Schema: stringSchema()}},
-			answers: []answerDoc{{200, "the transaction as it is", transaction, nil}}, codes: []string{"invalid_request_id", codeNotFound}},
-		{method: http.MethodPost, path: "/v1/transactions/{id}/cancel", access: accessClient, handle: (*Handler).cancelTransaction, name: "cancelTransaction",
+			answers: []answerDoc{{200, "the transaction as it is", transaction, nil}}, codes: []string{"invalid_request_id", codeNotFound},
+		},
+		{
+			method: http.MethodPost, path: "/v1/transactions/{id}/cancel", access: accessClient, handle: (*Handler).cancelTransaction, name: "cancelTransaction",
 			summary: "Ask to cancel a transaction; repetitions change nothing",
 			request: reflect.TypeFor[ReasonForm](),
 			answers: []answerDoc{
 				{200, "it is or will be cancelled", transaction, nil},
 				{202, "the pivot's outcome is being found out, which decides", transaction, nil},
 			},
-			codes: []string{"invalid_id", "invalid_json", codeInvalidReason, saga.CodeTooLarge, codeMediaType, codeNotFound, saga.CodeNotCancellable, codeOverloaded, codeOutcomeUnknown}},
+			codes: []string{"invalid_id", "invalid_json", codeInvalidReason, saga.CodeTooLarge, codeMediaType, codeNotFound, saga.CodeNotCancellable, codeOverloaded, codeOutcomeUnknown},
+		},
 	}
 }
 
 // submissionCodes are those of an invalid submission.
 func submissionCodes() []string {
-	return []string{saga.CodeTooLarge, codeMediaType, codeIncomplete, codeSlow, codeDuplicateHeader, "invalid_request_id",
+	return []string{
+		saga.CodeTooLarge, codeMediaType, codeIncomplete, codeSlow, codeDuplicateHeader, "invalid_request_id",
 		"invalid_json", "invalid_utf8", "duplicate_member", "missing_definition", "invalid_id", "invalid_deadline",
 		"invalid_start", "invalid_duration", "invalid_content_type", "invalid_base64", "invalid_name", "invalid_version",
 		"invalid_value", "invalid_steps", "invalid_attempts", "unknown_step", "duplicate_step", "duplicate_after",
-		"too_many_after", "cycle", "two_pivots", "pivot_after_retriable", "compensable_after_decision"}
+		"too_many_after", "cycle", "two_pivots", "pivot_after_retriable", "compensable_after_decision",
+	}
 }
 
 func deadLetterRoutes() []route {
 	return []route{
-		{method: http.MethodGet, path: "/v1/dead-letters", access: accessOperator, handle: (*Handler).listDeadLetters, name: "listDeadLetters",
+		{
+			method: http.MethodGet, path: "/v1/dead-letters", access: accessOperator, handle: (*Handler).listDeadLetters, name: "listDeadLetters",
 			summary: "List dead letters, the newest first",
 			params: append([]*huma.Param{
 				param("query", "status", "only those", stringSchema(deadLetterStatuses...)),
@@ -176,16 +199,23 @@ func deadLetterRoutes() []route {
 				param("query", "transaction", "only those of the transaction", stringSchema()),
 				param("query", "fingerprint", "only those of equal cause", stringSchema()),
 			}, pageParams()...),
-			answers: []answerDoc{{200, "a page", reflect.TypeFor[DeadLetters](), nil}}, codes: []string{codeInvalidQuery, codeInvalidCursor}},
-		{method: http.MethodGet, path: "/v1/dead-letters/{id}", access: accessOperator, handle: (*Handler).getDeadLetter, name: "getDeadLetter",
+			answers: []answerDoc{{200, "a page", reflect.TypeFor[DeadLetters](), nil}}, codes: []string{codeInvalidQuery, codeInvalidCursor},
+		},
+		{
+			method: http.MethodGet, path: "/v1/dead-letters/{id}", access: accessOperator, handle: (*Handler).getDeadLetter, name: "getDeadLetter",
 			summary: "Read a dead letter with its message, attempts, transaction and audit",
-			answers: []answerDoc{{200, "the dead letter", reflect.TypeFor[DeadLetterDetail](), []*huma.Param{etagHeader}}}, codes: []string{"invalid_id", codeNotFound}},
-		{method: http.MethodPost, path: "/v1/dead-letters/{id}/replay", access: accessOperator, handle: (*Handler).replayDeadLetter, name: "replayDeadLetter",
+			answers: []answerDoc{{200, "the dead letter", reflect.TypeFor[DeadLetterDetail](), []*huma.Param{etagHeader}}}, codes: []string{"invalid_id", codeNotFound},
+		},
+		{
+			method: http.MethodPost, path: "/v1/dead-letters/{id}/replay", access: accessOperator, handle: (*Handler).replayDeadLetter, name: "replayDeadLetter",
 			summary: "Send a dead letter's operation again, with the same identity",
 			params:  []*huma.Param{{In: "header", Name: "If-Match", Required: true, Description: "the ETag of the dead letter that was read", Schema: stringSchema()}},
 			request: reflect.TypeFor[ReasonForm](), required: true,
 			answers: []answerDoc{{202, "it was sent; its outcome comes later", reflect.TypeFor[Replaying](), nil}},
-			codes: []string{"invalid_id", "invalid_json", codeMissingReason, codeInvalidReason, codeInvalidIfMatch, codeDuplicateHeader, saga.CodeTooLarge,
-				codeMediaType, codeNoIfMatch, codeStale, codeNotFound, saga.CodeObsolete, saga.CodeNotDeadLetter, saga.CodeIllegal, codeOverloaded, codeOutcomeUnknown}},
+			codes: []string{
+				"invalid_id", "invalid_json", codeMissingReason, codeInvalidReason, codeInvalidIfMatch, codeDuplicateHeader, saga.CodeTooLarge,
+				codeMediaType, codeNoIfMatch, codeStale, codeNotFound, saga.CodeObsolete, saga.CodeNotDeadLetter, saga.CodeIllegal, codeOverloaded, codeOutcomeUnknown,
+			},
+		},
 	}
 }

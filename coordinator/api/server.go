@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Limits of Server. A long poll lifts the two timeouts for itself.
+// Limits of Server. A long poll moves the write timeout for itself.
 const (
 	headerBytesMax    = 32 << 10
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 30 * time.Second // of a whole request
-	writeTimeout      = 30 * time.Second // of a whole answer
+	writeTimeout      = time.Minute      // of reading the body and the whole answer: long enough to say that the body was slow
 	idleTimeout       = 2 * time.Minute  // between the requests of one connection
 )
 

@@ -18,85 +18,105 @@ const (
 
 // submit starts a transaction.
 func (h *Handler) submit(c *call) error {
+	p, err := c.submission()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.bounded()
+	defer cancel()
+	if d, ok := preferredWait(c.r); ok && d > 0 && h.beginWait() {
+		defer h.endWait()
+		return h.submitAndWait(ctx, c, p, d)
+	}
+	submitted, err := h.cfg.Coordinator.Submit(ctx, p)
+	if err != nil {
+		return err
+	}
+	c.accept(submitted)
+	c.write(http.StatusAccepted, submitted.Answer)
+	return nil
+}
+
+// submission reads a submission.
+func (c *call) submission() (coordinator.SubmitParams, error) {
 	p := coordinator.SubmitParams{Caller: c.id.caller(), Traceparent: traceparentOf(c.r)}
 	if p.Traceparent != "" {
 		p.Tracestate = tracestateOf(c.r)
 	}
 	key, present, err := c.single(headerKey)
 	if err != nil {
-		return err
+		return p, err
 	}
 	if present { // an empty one too: it is a mistake, not a wish to go unprotected
 		if err := saga.CheckRequestID(key); err != nil {
-			return problemIn("invalid_request_id", headerKey, "use 1 to 255 visible ASCII characters without spaces, or leave the header out")
+			return p, problemIn("invalid_request_id", headerKey, "use 1 to 255 visible ASCII characters without spaces, or leave the header out")
 		}
 		p.RequestID = key
 	}
-	if p.Body, err = c.body(saga.SubmissionBytesMax); err != nil {
-		return err
-	}
-	ctx, cancel := c.bounded()
-	submitted, err := h.cfg.Coordinator.Submit(ctx, p)
-	cancel()
-	c.release()
-	if err != nil {
-		return err
-	}
-	c.log = c.log.With("transaction", submitted.ID.String())
-	header := c.w.Header()
-	header.Set("Location", transactionPath(submitted.ID.String()))
-	if submitted.Replayed {
-		header.Set(headerReplayed, "true")
-	}
-	if wait, ok := preferredWait(c.r); ok {
-		if h.answerWithTransaction(c, submitted.ID, wait) {
-			return nil
-		}
-	}
-	c.write(http.StatusAccepted, submitted.Answer)
-	return nil
+	p.Body, err = c.body(saga.SubmissionBytesMax)
+	return p, err
 }
 
-// answerWithTransaction waits for the submitted transaction and answers with it. It reports false if that
-// cannot be done now; the submission is stored whatever happens here.
-func (h *Handler) answerWithTransaction(c *call, id saga.ID, wait time.Duration) bool {
-	view, err := h.wait(c, id, wait)
+// accept sets the headers of an accepted submission.
+func (c *call) accept(s coordinator.Submitted) {
+	c.log = c.log.With("transaction", s.ID.String())
+	c.w.Header().Set("Location", transactionPath(s.ID.String()))
+	if s.Replayed {
+		c.w.Header().Set(headerReplayed, "true")
+	}
+}
+
+// submitAndWait answers with the transaction as it is at its end, or when the time is over. Once it is stored
+// nothing makes an error of it: if waiting fails the answer is the stored one.
+func (h *Handler) submitAndWait(ctx context.Context, c *call, p coordinator.SubmitParams, d time.Duration) error {
+	waitCtx, cancel := c.waitContext(d)
+	defer cancel()
+	submitted, view, err := h.cfg.Coordinator.SubmitAndWait(ctx, waitCtx, p)
+	if submitted.ID.IsZero() {
+		return err
+	}
+	c.accept(submitted)
+	if err != nil { // the wait may have ended while the transaction was read
+		view, err = h.cfg.Coordinator.Get(c.r.Context(), p.Caller, submitted.ID)
+	}
+	r := newRenderer()
+	var body []byte
+	if err == nil {
+		body, err = r.encode(r.transaction(view))
+	}
 	if err != nil {
-		c.log.Debug("a submission's wait failed", "error", err)
-		return false
+		c.log.Warn("a submission is stored, and waiting for it failed", "error", err)
+		c.write(http.StatusAccepted, submitted.Answer)
+		return nil
 	}
 	status := http.StatusAccepted
 	if view.Status.Terminal() {
 		status = http.StatusOK
 	}
-	r := newRenderer()
-	body, err := r.encode(r.transaction(view))
-	if err != nil {
-		c.log.Error("a transaction cannot be encoded", "error", err)
-		return false
-	}
-	c.w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
+	c.w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(d/time.Second)))
 	c.write(status, body)
-	return true
+	return nil
 }
 
-// wait waits until the transaction has ended or the time is over, and returns it as it is then.
-func (h *Handler) wait(c *call, id saga.ID, d time.Duration) (coordinator.View, error) {
-	if d <= 0 {
-		return h.cfg.Coordinator.Get(c.r.Context(), c.id.caller(), id)
+// beginWait reports whether one more caller may wait. If so, call endWait later.
+func (h *Handler) beginWait() bool {
+	if h.waiting.Add(1) <= int64(h.cfg.WaitersMax) {
+		return true
 	}
-	if h.waiting.Add(1) > int64(h.cfg.WaitersMax) {
-		h.waiting.Add(-1)
-		return coordinator.View{}, coordinator.ErrOverloaded
-	}
-	defer h.waiting.Add(-1)
-	rc := http.NewResponseController(c.w)
-	_ = rc.SetReadDeadline(time.Time{}) // where there are no deadlines there is nothing to lift
-	_ = rc.SetWriteDeadline(time.Now().Add(d + writeTimeout))
+	h.waiting.Add(-1)
+	return false
+}
+
+func (h *Handler) endWait() { h.waiting.Add(-1) }
+
+// waitContext ends when the caller has waited for d or has gone, or when the server shuts down. It gives the
+// answer the time that it needs after that.
+func (c *call) waitContext(d time.Duration) (context.Context, context.CancelFunc) {
+	// Where a connection has no deadlines there is nothing to move; net/http lifts the one for reading itself.
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(d + writeTimeout))
 	ctx, cancel := context.WithTimeout(c.r.Context(), d)
-	defer cancel()
-	defer context.AfterFunc(h.draining, cancel)()
-	return h.cfg.Coordinator.Wait(ctx, c.id.caller(), id)
+	stop := context.AfterFunc(c.h.draining, cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // getTransaction answers with a transaction, at its end if the caller wants to wait.
@@ -110,12 +130,25 @@ func (h *Handler) getTransaction(c *call) error {
 		return err
 	}
 	c.log = c.log.With("transaction", id.String())
-	view, err := h.wait(c, id, d)
+	view, err := h.getOrWait(c, id, d)
 	if err != nil {
 		return err
 	}
 	r := newRenderer()
 	return c.send(http.StatusOK, r, r.transaction(view))
+}
+
+func (h *Handler) getOrWait(c *call, id saga.ID, d time.Duration) (coordinator.View, error) {
+	if d == 0 {
+		return h.cfg.Coordinator.Get(c.r.Context(), c.id.caller(), id)
+	}
+	if !h.beginWait() {
+		return coordinator.View{}, coordinator.ErrOverloaded
+	}
+	defer h.endWait()
+	ctx, cancel := c.waitContext(d)
+	defer cancel()
+	return h.cfg.Coordinator.Wait(ctx, c.id.caller(), id)
 }
 
 // getAttempts answers with the attempts of a transaction.

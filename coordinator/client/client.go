@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -109,7 +110,10 @@ func (c *Client) do(ctx context.Context, r request) (answer, error) {
 func (r *request) worthRepeating(err error) bool {
 	var p *Problem
 	if !errors.As(err, &p) {
-		return !r.once
+		var certificate *tls.CertificateVerificationError
+		var network *net.OpError
+		notSent := errors.As(err, &network) && network.Op == "dial"
+		return !errors.As(err, &certificate) && (notSent || !r.once)
 	}
 	switch p.Status {
 	case http.StatusTooManyRequests:
@@ -130,7 +134,7 @@ func (c *Client) attempt(ctx context.Context, r request) (answer, error) {
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, target, bytes.NewReader(r.body))
 	if err != nil {
-		return answer{}, fmt.Errorf("client: %w", err)
+		return answer{}, &UnknownError{Err: err}
 	}
 	for name, values := range r.header {
 		req.Header[name] = values

@@ -22,19 +22,19 @@ type DeadLetter struct {
 	Status        saga.DeadLetterStatus `json:"status"`
 	Version       int64                 `json:"version"` // what Replay wants
 	Cause         string                `json:"cause"`
-	Outcome       saga.Outcome          `json:"outcome"`
-	Reason        string                `json:"reason"`
+	Outcome       saga.Outcome          `json:"outcome,omitzero"`
+	Reason        string                `json:"reason,omitzero"`
 	Fingerprint   string                `json:"fingerprint"`
-	Tenant        string                `json:"tenant"`
-	TransactionID saga.ID               `json:"transaction_id"` // zero for a message
-	Step          string                `json:"step"`
-	Phase         saga.Phase            `json:"phase"`
-	Participant   string                `json:"participant"`
-	Action        string                `json:"action"`
-	Attempt       int                   `json:"attempt"`
-	Revision      int                   `json:"revision"`
-	ContentSHA256 string                `json:"content_sha256"`
-	Traceparent   string                `json:"traceparent"`
+	Tenant        string                `json:"tenant,omitzero"`
+	TransactionID saga.ID               `json:"transaction_id,omitzero"` // zero for a message
+	Step          string                `json:"step,omitzero"`
+	Phase         saga.Phase            `json:"phase,omitzero"`
+	Participant   string                `json:"participant,omitzero"`
+	Action        string                `json:"action,omitzero"`
+	Attempt       int                   `json:"attempt,omitzero"`
+	Revision      int                   `json:"revision,omitzero"`
+	ContentSHA256 string                `json:"content_sha256,omitzero"`
+	Traceparent   string                `json:"traceparent,omitzero"`
 	BuriedCount   int                   `json:"buried_count"`
 	BuriedAt      time.Time             `json:"buried_at"`
 	UpdatedAt     time.Time             `json:"updated_at"`
@@ -50,7 +50,7 @@ type DeadLetterDetail struct {
 		Body    []byte              `json:"body_base64"` // the exact bytes
 	} `json:"message"`
 	Attempts    []Attempt    `json:"attempts"`
-	Transaction *Transaction `json:"transaction"`
+	Transaction *Transaction `json:"transaction,omitzero"`
 	Audit       []AuditEntry `json:"audit"`
 }
 
@@ -62,8 +62,8 @@ type AuditEntry struct {
 	Action  string    `json:"action"`
 	Object  string    `json:"object"`
 	Allowed bool      `json:"allowed"`
-	Reason  string    `json:"reason"`
-	Detail  string    `json:"detail"`
+	Reason  string    `json:"reason,omitzero"`
+	Detail  string    `json:"detail,omitzero"`
 }
 
 // DeadLetterFilter selects dead letters; zero fields select all.

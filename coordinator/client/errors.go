@@ -19,6 +19,8 @@ const (
 )
 
 // Problem is an error that the coordinator answered (RFC 9457).
+//
+//nolint:errname // RFC 9457 calls it a problem
 type Problem struct {
 	Status      int           `json:"status"` // of HTTP
 	Code        string        `json:"code"`   // stable; "" if the answer is not the coordinator's, as of a proxy

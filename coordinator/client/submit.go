@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -57,15 +58,20 @@ type Submitted struct {
 // Submit starts a transaction, once, however often it has to be sent. Errors: *Problem if it was refused,
 // *UnknownError if ctx or Options.RetryTime ended before that was known.
 func (c *Client) Submit(ctx context.Context, s Submission, o SubmitOptions) (Submitted, error) {
+	body, err := s.encode()
+	if err != nil {
+		return Submitted{RequestID: o.RequestID}, fmt.Errorf("client: %w", err)
+	}
+	return c.SubmitBytes(ctx, body, o)
+}
+
+// SubmitBytes is Submit of a submission that is JSON already. It is sent as it is, byte for byte.
+func (c *Client) SubmitBytes(ctx context.Context, body []byte, o SubmitOptions) (Submitted, error) {
 	result := Submitted{RequestID: o.RequestID}
 	if result.RequestID == "" {
 		result.RequestID = uuid.NewString()
 	}
 	if err := saga.CheckRequestID(result.RequestID); err != nil {
-		return result, fmt.Errorf("client: %w", err)
-	}
-	body, err := s.encode()
-	if err != nil {
 		return result, fmt.Errorf("client: %w", err)
 	}
 	r := request{method: http.MethodPost, path: "/v1/transactions", body: body, header: http.Header{}}
@@ -75,15 +81,17 @@ func (c *Client) Submit(ctx context.Context, s Submission, o SubmitOptions) (Sub
 		r.header.Set("Prefer", "wait="+strconv.Itoa(seconds))
 	}
 	for name, value := range map[string]string{"Traceparent": o.Traceparent, "Tracestate": o.Tracestate} {
-		if value != "" {
-			r.header.Set(name, value)
+		if value == "" || strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c >= 0x7f }) {
+			continue // tracing must not stop a transaction
 		}
+		r.header.Set(name, value)
 	}
 	a, err := c.do(ctx, r)
 	if err != nil {
 		return result, unknown(result.RequestID, err)
 	}
-	return result, result.read(a)
+	err = result.read(a)
+	return result, err
 }
 
 // unknown marks the errors of a submission that leave it open whether it happened.

@@ -28,25 +28,25 @@ type Transaction struct {
 	Suspended  bool        `json:"suspended"`
 	Tenant     string      `json:"tenant"`
 	Client     string      `json:"client"`
-	RequestID  string      `json:"request_id"`
+	RequestID  string      `json:"request_id,omitzero"`
 	Definition struct {
 		Name    string `json:"name"`
-		Version int    `json:"version"` // zero in lists
+		Version int    `json:"version,omitzero"` // zero in lists
 	} `json:"definition"`
 	Cause *struct {
 		Why    saga.Why `json:"why"`
-		Step   string   `json:"step"`
-		Code   string   `json:"code"`
-		Reason string   `json:"reason"`
-	} `json:"cause"`
+		Step   string   `json:"step,omitzero"`
+		Code   string   `json:"code,omitzero"`
+		Reason string   `json:"reason,omitzero"`
+	} `json:"cause,omitzero"`
 	CreatedAt   time.Time         `json:"created_at"`
-	StartAt     time.Time         `json:"start_at"`
-	Deadline    time.Time         `json:"deadline"`
-	DecidedAt   time.Time         `json:"decided_at"`
-	FinishedAt  time.Time         `json:"finished_at"`
-	WakeAt      time.Time         `json:"wake_at"`
-	Traceparent string            `json:"traceparent"`
-	Steps       []Step            `json:"steps"` // absent in lists
+	StartAt     time.Time         `json:"start_at,omitzero"`
+	Deadline    time.Time         `json:"deadline,omitzero"`
+	DecidedAt   time.Time         `json:"decided_at,omitzero"`
+	FinishedAt  time.Time         `json:"finished_at,omitzero"`
+	WakeAt      time.Time         `json:"wake_at,omitzero"`
+	Traceparent string            `json:"traceparent,omitzero"`
+	Steps       []Step            `json:"steps,omitzero"` // absent in lists
 	Links       map[string]string `json:"links"`
 }
 
@@ -64,22 +64,22 @@ type Step struct {
 type Operation struct {
 	Phase         saga.Phase          `json:"phase"`
 	State         saga.OperationState `json:"state"`
-	Wait          saga.Wait           `json:"wait"`
-	Replaying     bool                `json:"replaying"`
+	Wait          saga.Wait           `json:"wait,omitzero"`
+	Replaying     bool                `json:"replaying,omitzero"`
 	Attempt       int                 `json:"attempt"`
 	Counted       int                 `json:"counted"`
 	Revision      int                 `json:"revision"`
 	ContentSHA256 string              `json:"content_sha256"`
-	SentAt        time.Time           `json:"sent_at"`
-	NextAt        time.Time           `json:"next_at"`
-	Outcome       saga.Outcome        `json:"outcome"`
-	Code          string              `json:"code"`
-	Reason        string              `json:"reason"`
-	Result        json.RawMessage     `json:"result"` // of a done try, the participant's bytes; nil if it has none or is no JSON
+	SentAt        time.Time           `json:"sent_at,omitzero"`
+	NextAt        time.Time           `json:"next_at,omitzero"`
+	Outcome       saga.Outcome        `json:"outcome,omitzero"`
+	Code          string              `json:"code,omitzero"`
+	Reason        string              `json:"reason,omitzero"`
+	Result        json.RawMessage     `json:"result,omitzero"` // of a done try, the participant's bytes; nil if it has none or is no JSON
 	ResultBase64  *struct {
-		Type string `json:"type"`
+		Type string `json:"type,omitzero"`
 		Data []byte `json:"data"`
-	} `json:"result_base64"` // of another type than JSON
+	} `json:"result_base64,omitzero"` // of another type than JSON
 }
 
 // Attempt is one that ended without settling its operation.
@@ -87,11 +87,11 @@ type Attempt struct {
 	Step    string       `json:"step"`
 	Phase   saga.Phase   `json:"phase"`
 	Attempt int          `json:"attempt"`
-	SentAt  time.Time    `json:"sent_at"`
+	SentAt  time.Time    `json:"sent_at,omitzero"`
 	EndedAt time.Time    `json:"ended_at"`
 	Outcome saga.Outcome `json:"outcome"`
-	Code    string       `json:"code"`
-	Reason  string       `json:"reason"`
+	Code    string       `json:"code,omitzero"`
+	Reason  string       `json:"reason,omitzero"`
 }
 
 // Get reads a transaction.

@@ -1,0 +1,93 @@
+package api_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/sagacity-tx/sagacity/coordinator"
+	"github.com/sagacity-tx/sagacity/coordinator/api"
+	"github.com/sagacity-tx/sagacity/dlq"
+	"github.com/sagacity-tx/sagacity/saga"
+)
+
+// fake is a coordinator whose every call does the same.
+type fake struct {
+	submit func(context.Context, coordinator.SubmitParams) (coordinator.Submitted, error)
+	wait   func(context.Context) (coordinator.View, error)
+	err    error
+}
+
+func (f *fake) Submit(ctx context.Context, p coordinator.SubmitParams) (coordinator.Submitted, error) {
+	if f.submit != nil {
+		return f.submit(ctx, p)
+	}
+	if f.err != nil {
+		return coordinator.Submitted{}, f.err
+	}
+	return coordinator.Submitted{ID: fakeID, Answer: []byte(`{"id":"` + fakeID.String() + `"}`)}, nil
+}
+
+func (f *fake) SubmitAndWait(ctx, waitCtx context.Context, p coordinator.SubmitParams) (coordinator.Submitted, coordinator.View, error) {
+	s, err := f.Submit(ctx, p)
+	if err != nil {
+		return s, coordinator.View{}, err
+	}
+	v, err := f.Wait(waitCtx, p.Caller, s.ID)
+	return s, v, err
+}
+
+func (f *fake) Get(context.Context, coordinator.Caller, saga.ID) (coordinator.View, error) {
+	return coordinator.View{ID: fakeID, Status: saga.StatusRunning}, f.err
+}
+
+func (f *fake) Wait(ctx context.Context, _ coordinator.Caller, _ saga.ID) (coordinator.View, error) {
+	if f.wait != nil {
+		return f.wait(ctx)
+	}
+	return coordinator.View{ID: fakeID, Status: saga.StatusRunning}, f.err
+}
+
+func (f *fake) FindByRequest(context.Context, coordinator.Caller, string) (coordinator.View, error) {
+	return coordinator.View{}, f.err
+}
+
+func (f *fake) List(context.Context, coordinator.Caller, coordinator.Filter) ([]coordinator.View, error) {
+	return nil, f.err
+}
+
+func (f *fake) Attempts(context.Context, coordinator.Caller, saga.ID) ([]saga.AttemptEnd, error) {
+	return nil, f.err
+}
+
+func (f *fake) Cancel(context.Context, coordinator.Caller, saga.ID, string) (coordinator.View, error) {
+	return coordinator.View{}, f.err
+}
+
+func (f *fake) DeadLetters(context.Context, dlq.Filter) ([]dlq.DeadLetter, error) { return nil, f.err }
+
+func (f *fake) DeadLetter(context.Context, uuid.UUID) (coordinator.DeadLetterDetail, error) {
+	return coordinator.DeadLetterDetail{}, f.err
+}
+
+func (f *fake) Replay(context.Context, coordinator.ReplayParams) error { return f.err }
+
+var fakeID = func() saga.ID {
+	id, err := saga.ParseID("0198c7a2-5b7e-7c31-9f6e-0a4b1c2d3e4f")
+	if err != nil {
+		panic(err)
+	}
+	return id
+}()
+
+func serveFake(t *testing.T, f *fake, options ...func(*api.Config)) *httptest.Server {
+	t.Helper()
+	cfg := api.Config{Coordinator: f, Admin: f, Authenticate: api.Loopback(), Log: slog.New(slog.DiscardHandler)}
+	for _, o := range options {
+		o(&cfg)
+	}
+	return serve(t, api.New(cfg))
+}
