@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -16,7 +15,6 @@ type Load struct {
 	Warmup   time.Duration // not measured
 	Duration time.Duration
 	Do       func(ctx context.Context) error // one transaction, from submission to result
-	Progress func(done int64)                // called now and then; may be nil
 }
 
 // Latency is in microseconds, up to a minute, with three significant digits.
@@ -37,7 +35,8 @@ type LoadResult struct {
 // PerSecond returns the throughput.
 func (r *LoadResult) PerSecond() float64 { return float64(r.Transactions) / r.Elapsed.Seconds() }
 
-// Run drives the load: a warm-up, then begin is called, then the measured part, then end.
+// Run drives the load: a warm-up, then begin is called, then the measured part, then end. It ends early, with
+// an error, when ctx does.
 func (l Load) Run(ctx context.Context, begin, end func()) (*LoadResult, error) {
 	if err := l.phase(ctx, l.Warmup, nil); err != nil {
 		return nil, err
@@ -55,16 +54,12 @@ func (l Load) Run(ctx context.Context, begin, end func()) (*LoadResult, error) {
 func (l Load) phase(ctx context.Context, duration time.Duration, into *LoadResult) error {
 	var clients sync.WaitGroup
 	var mu sync.Mutex
-	var total atomic.Int64
 	until := time.Now().Add(duration)
 	for range l.Clients {
 		clients.Go(func() {
 			own := LoadResult{Latency: hdrhistogram.New(1, latencyMaxUs, latencyDigits)}
 			for ctx.Err() == nil && time.Now().Before(until) {
 				own.one(ctx, l.Do)
-				if n := total.Add(1); l.Progress != nil && into != nil && n%64 == 0 {
-					l.Progress(n)
-				}
 			}
 			if into == nil {
 				return

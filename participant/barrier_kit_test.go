@@ -67,8 +67,10 @@ func barrierID() saga.ID {
 
 // barrierCommand returns a command to execute, of revision 2, with the content that rows hold.
 func barrierCommand(id saga.ID, phase saga.Phase) saga.Command {
-	return saga.Command{Verb: saga.VerbExecute, Tenant: "t", Transaction: id, Step: "debit", Phase: phase, Kind: saga.KindTCC,
-		Participant: "accounts", Action: "debit", Attempt: 3, Revision: 2, ContentSHA256: [32]byte{1}}
+	return saga.Command{
+		Verb: saga.VerbExecute, Tenant: "t", Transaction: id, Step: "debit", Phase: phase, Kind: saga.KindTCC,
+		Participant: "accounts", Action: "debit", Attempt: 3, Revision: 2, ContentSHA256: [32]byte{1},
+	}
 }
 
 // barrierDone is what the tests' handlers return.
@@ -213,8 +215,10 @@ func barrierText(v any) string {
 // barrierStates are rows to begin with, besides none.
 func barrierStates(kind saga.Kind) map[string]saga.BarrierRow {
 	rec := func(text string) saga.Recorded {
-		return saga.Recorded{ContentSHA256: [32]byte{1}, Revision: 2,
-			Reply: saga.StoredReply{Outcome: saga.OutcomeDone, Result: saga.Payload{Data: []byte(text)}}}
+		return saga.Recorded{
+			ContentSHA256: [32]byte{1}, Revision: 2,
+			Reply: saga.StoredReply{Outcome: saga.OutcomeDone, Result: saga.Payload{Data: []byte(text)}},
+		}
 	}
 	refused := rec("")
 	refused.Reply = saga.StoredReply{Outcome: saga.OutcomeRefused, Code: "no_money", Reason: "only 3 left"}

@@ -26,8 +26,13 @@ func TestBarrierBytes(t *testing.T) {
 		all[i] = byte(i)
 	}
 	for _, want := range []saga.Payload{
-		{}, {Data: []byte{}}, {Data: []byte("null")}, {Data: []byte{0}}, {Type: "application/octet-stream", Data: all},
-		{Data: []byte(`{"n":12345678901234567890.10, "s":"\u0000"}` + "\xff\xfe")}, {Data: bytes.Repeat(all, saga.ResultBytesMax/256)},
+		{},
+		{Data: []byte{}},
+		{Data: []byte("null")},
+		{Data: []byte{0}},
+		{Type: "application/octet-stream", Data: all},
+		{Data: []byte(`{"n":12345678901234567890.10, "s":"\u0000"}` + "\xff\xfe")},
+		{Data: bytes.Repeat(all, saga.ResultBytesMax/256)},
 	} {
 		cmd := barrierCommand(barrierID(), saga.PhaseTry)
 		for i, reply := range []saga.Reply{

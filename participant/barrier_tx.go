@@ -41,7 +41,7 @@ func (tx *barrierTx) Query(ctx context.Context, sql string, args ...any) (pgx.Ro
 	if tx.ended {
 		return overRows{}, ErrTxOver
 	}
-	return tx.Tx.Query(ctx, sql, args...)
+	return tx.Tx.Query(ctx, sql, args...) //nolint:rowserrcheck // the rows are the caller's
 }
 
 func (tx *barrierTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {

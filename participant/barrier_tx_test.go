@@ -64,7 +64,7 @@ func TestBarrierTxOwned(t *testing.T) {
 	errs := map[string]error{"QueryRow": tx.QueryRow(t.Context(), "SELECT 1").Scan(&one)}
 	_, errs["Begin"] = tx.Begin(t.Context())
 	_, errs["Exec"] = tx.Exec(t.Context(), "SELECT 1")
-	_, errs["Query"] = tx.Query(t.Context(), "SELECT 1") //nolint:rowserrcheck,sqlclosecheck // it fails
+	_, errs["Query"] = tx.Query(t.Context(), "SELECT 1") //nolint:gocritic,rowserrcheck,sqlclosecheck // it fails
 	_, errs["Prepare"] = tx.Prepare(t.Context(), "p", "SELECT 1")
 	_, errs["CopyFrom"] = tx.CopyFrom(t.Context(), pgx.Identifier{"once"}, []string{"id"}, pgx.CopyFromRows(nil))
 	errs["SendBatch"] = tx.SendBatch(t.Context(), &pgx.Batch{}).Close()
@@ -107,7 +107,7 @@ func TestBarrierFailedTx(t *testing.T) {
 	b := NewBarrier(pool, 0)
 	for name, spoil := range map[string]func(pgx.Tx){
 		"swallowed error": func(tx pgx.Tx) { _, _ = tx.Exec(t.Context(), "INSERT INTO once VALUES (1)") },
-		"open rows":       func(tx pgx.Tx) { _, _ = tx.Query(t.Context(), "SELECT generate_series(1, 100000)") }, //nolint:rowserrcheck,sqlclosecheck // on purpose
+		"open rows":       func(tx pgx.Tx) { _, _ = tx.Query(t.Context(), "SELECT generate_series(1, 100000)") }, //nolint:gocritic,rowserrcheck,sqlclosecheck // on purpose
 	} {
 		cmd := barrierCommand(barrierID(), saga.PhaseTry)
 		e := mustEnter(t, b, cmd)

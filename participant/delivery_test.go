@@ -89,6 +89,38 @@ func TestConnectionLostBeforeCommit(t *testing.T) {
 	}
 }
 
+// The same while the handler runs, whatever it makes of the loss.
+func TestConnectionLostInHandler(t *testing.T) {
+	t.Parallel()
+	for name, wrap := range map[string]func(error) error{
+		"error":   func(err error) error { return err },
+		"refusal": func(err error) error { return participant.Refuse("no_account", err) },
+		"fault":   participant.Fault,
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKit(t)
+			p := k.new()
+			runs := 0
+			handleTry(p, "cut", func(ctx context.Context, tx pgx.Tx) (string, error) {
+				runs++
+				if runs == 1 {
+					terminateBackends(t, k)
+				}
+				if _, err := tx.Exec(ctx, sqlTake); err != nil {
+					return "", wrap(err)
+				}
+				return "taken", nil
+			})
+			r := k.run(p)
+			want(t, k.do(k.command("cut", saga.KindPivot, saga.PhaseTry, nil)), saga.OutcomeDone, "")
+			r.stop()
+			if b := k.balance(); b != seedCents-1 || runs != 2 {
+				t.Errorf("%d runs, balance %d", runs, b)
+			}
+		})
+	}
+}
+
 // terminateBackends cuts all connections of the test's database but its own.
 func terminateBackends(t *testing.T, k *kit) {
 	t.Helper()
@@ -255,39 +287,24 @@ func TestConcurrencyIsBounded(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
 	p := k.new(func(c *participant.Config) { c.Concurrency = 3 })
-	var now, most atomic.Int32
-	full := make(chan struct{})
-	participant.Handle(p, "count", participant.Retriable[participant.None, participant.None]{
-		Try: func(ctx context.Context, _ pgx.Tx, _ participant.Call[participant.None]) (participant.None, error) {
-			n := now.Add(1)
-			defer now.Add(-1)
-			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
-			}
-			if n == 3 {
-				select {
-				case <-full:
-				default:
-					close(full)
-				}
-			}
-			select { // until the limit was reached once
-			case <-full:
-			case <-ctx.Done():
-			}
-			return participant.None{}, nil
-		},
-	})
+	begun, release := blocking(p)
 	k.run(p)
 	var cmds []saga.Command
 	for range 30 {
-		cmds = append(cmds, k.command("count", saga.KindRetriable, saga.PhaseTry, nil))
+		cmds = append(cmds, k.command("block", saga.KindSaga, saga.PhaseTry, nil))
 	}
 	k.send(cmds...)
+	for range 3 {
+		wait(t, "a handler", begun)
+	}
+	select {
+	case <-begun:
+		t.Error("a fourth handler runs")
+	case <-time.After(300 * time.Millisecond): // nothing tells that it does not come
+	}
+	close(release)
 	for _, c := range cmds {
 		want(t, k.reply(c), saga.OutcomeDone, "")
-	}
-	if most.Load() != 3 {
-		t.Errorf("%d handlers ran at the same time, want 3", most.Load())
 	}
 }
 
@@ -321,8 +338,14 @@ func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
 	p := k.new(func(c *participant.Config) { c.AckWait = 300 * time.Millisecond })
+	var taken atomic.Int32
+	participant.OnPoint(p, func(point string, _ saga.Command) {
+		if point == participant.PointTaken {
+			taken.Add(1)
+		}
+	})
 	begun, release := blocking(p)
-	k.run(p)
+	r := k.run(p)
 	cmd := k.command("block", saga.KindSaga, saga.PhaseTry, nil)
 	k.send(cmd)
 	wait(t, "the handler", begun)
@@ -330,8 +353,9 @@ func TestHeartbeat(t *testing.T) {
 	close(release)
 	want(t, k.reply(cmd), saga.OutcomeDone, "")
 	k.commandsLeft(0)
-	if n := len(k.replies()); n != 1 {
-		t.Errorf("%d replies: %+v", n, k.replies())
+	r.stop()
+	if n := taken.Load(); n != 1 {
+		t.Errorf("it was delivered %d times", n)
 	}
 }
 

@@ -3,7 +3,7 @@ package participant_test
 import (
 	"context"
 	"errors"
-	"log"
+	"log/slog"
 	"os"
 	"os/signal"
 	"testing"
@@ -61,20 +61,24 @@ func serve(ctx context.Context, pool *pgxpool.Pool, nc *nats.Conn) error {
 }
 
 func Example() {
+	join := func(ctx context.Context, databaseURL, natsURL string) error {
+		pool, err := pgxpool.New(ctx, databaseURL)
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		nc, err := nats.Connect(natsURL, nats.MaxReconnects(-1))
+		if err != nil {
+			return err
+		}
+		defer nc.Close()
+		return serve(ctx, pool, nc)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	pool, err := pgxpool.New(ctx, "postgres://localhost/accounts")
+	err := join(ctx, "postgres://localhost/accounts", "nats://localhost:4222")
+	stop()
 	if err != nil {
-		log.Fatal(err)
-	}
-	defer pool.Close()
-	nc, err := nats.Connect("nats://localhost:4222", nats.MaxReconnects(-1))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer nc.Close()
-	if err := serve(ctx, pool, nc); err != nil {
-		log.Fatal(err)
+		slog.Error("accounts ended", "error", err)
 	}
 }
 

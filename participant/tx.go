@@ -68,7 +68,7 @@ func (g *guard) refuse(call string) error {
 func (g *guard) query(send func() (pgx.Rows, error)) (pgx.Rows, error) {
 	r := &guardedRows{guard: g}
 	err := g.use(func() (err error) {
-		r.rows, err = send()
+		r.rows, err = send() //nolint:rowserrcheck // the reader checks
 		if err == nil {
 			g.open = r.rows.Close
 		}
@@ -127,12 +127,12 @@ func (t *guardedTx) Exec(ctx context.Context, sql string, args ...any) (tag pgco
 
 // Query runs a query.
 func (t *guardedTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	return t.guard.query(func() (pgx.Rows, error) { return t.tx.Query(ctx, sql, args...) })
+	return t.guard.query(func() (pgx.Rows, error) { return t.tx.Query(ctx, sql, args...) }) //nolint:rowserrcheck // the reader checks
 }
 
 // QueryRow runs a query and gives its first row.
 func (t *guardedTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	rows, err := t.Query(ctx, sql, args...)
+	rows, err := t.Query(ctx, sql, args...) //nolint:rowserrcheck // Scan checks
 	return &guardedRow{rows: rows, err: err}
 }
 
@@ -272,7 +272,7 @@ func (b *guardedBatch) Exec() (tag pgconn.CommandTag, err error) {
 func (b *guardedBatch) Query() (pgx.Rows, error) {
 	r := &guardedRows{guard: b.guard}
 	err := b.guard.use(func() (err error) {
-		r.rows, err = b.results.Query()
+		r.rows, err = b.results.Query() //nolint:gocritic,rowserrcheck // the reader checks and closes
 		return err
 	})
 	if r.rows == nil {
@@ -282,7 +282,7 @@ func (b *guardedBatch) Query() (pgx.Rows, error) {
 }
 
 func (b *guardedBatch) QueryRow() pgx.Row {
-	rows, err := b.Query()
+	rows, err := b.Query() //nolint:rowserrcheck // Scan checks
 	return &guardedRow{rows: rows, err: err}
 }
 

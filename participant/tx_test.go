@@ -15,8 +15,6 @@ import (
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
-type tryFunc = participant.TryFunc[participant.None, string]
-
 // handleTry adds a pivot with a try.
 func handleTry(p *participant.Participant, action string, f func(ctx context.Context, tx pgx.Tx) (string, error)) {
 	participant.Handle(p, action, participant.Pivot[participant.None, string]{
@@ -73,7 +71,7 @@ func TestMisuseOfTheTransaction(t *testing.T) {
 		}, saga.OutcomeRefused, "negative", "violates check constraint", false},
 		{"rows that are not closed", func(ctx context.Context, tx pgx.Tx) (string, error) {
 			err := take(ctx, tx)
-			rows, qerr := tx.Query(ctx, "SELECT generate_series(1, 1000)")
+			rows, qerr := tx.Query(ctx, "SELECT generate_series(1, 1000)") //nolint:rowserrcheck // on purpose
 			if !rows.Next() {
 				return "", errors.New("no rows")
 			}
@@ -179,17 +177,13 @@ func TestGoroutineThatOutlivesItsHandler(t *testing.T) {
 	p := k.new(func(c *participant.Config) { c.Concurrency = 1 })
 	goOn, result := make(chan struct{}), make(chan error, 3)
 	handleTry(p, "leak", func(ctx context.Context, tx pgx.Tx) (string, error) {
-		rows, err := tx.Query(ctx, "SELECT generate_series(1, 10)")
-		if err != nil {
-			return "", err
-		}
-		nested, err := rows, error(nil)
+		rows, err := tx.Query(ctx, "SELECT generate_series(1, 10)") //nolint:rowserrcheck // on purpose
 		go func() {
 			<-goOn
 			_, err := tx.Exec(context.Background(), sqlTake)
 			result <- err
-			nested.Next()
-			result <- nested.Err()
+			rows.Next()
+			result <- rows.Err()
 			result <- tx.QueryRow(context.Background(), sqlBalance).Scan(new(int))
 		}()
 		return "left", err

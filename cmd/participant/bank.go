@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -104,16 +105,12 @@ func connectNATS(address, name string) (*nats.Conn, error) {
 	nc, err := nats.Connect(address,
 		nats.Name(name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectWait(reconnectWait), nats.ReconnectJitter(reconnectWait, reconnectWait), nats.ReconnectBufSize(-1))
-	if err != nil {
-		return nil, fmt.Errorf("connect to NATS at %s: %w", redacted(address), err)
+	var invalid *url.Error
+	switch {
+	case errors.As(err, &invalid): // it repeats the URL, with its password
+		return nil, usageError("the NATS URL is not valid; use nats://host:port, %s by default", nats.DefaultURL)
+	case err != nil:
+		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
 	return nc, nil
-}
-
-func redacted(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return "(invalid URL)"
-	}
-	return u.Redacted()
 }

@@ -20,13 +20,18 @@ const (
 	exitUsage  = 2
 )
 
-// errUsage marks errors that the command line can repair.
-type errUsage struct{ err error }
+// exitError carries the exit code of an error.
+type exitError struct {
+	code int
+	err  error
+}
 
-func (e *errUsage) Error() string { return e.err.Error() }
-func (e *errUsage) Unwrap() error { return e.err }
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
 
-func usageError(format string, args ...any) error { return &errUsage{err: fmt.Errorf(format, args...)} }
+func usageError(format string, args ...any) error {
+	return &exitError{code: exitUsage, err: fmt.Errorf(format, args...)}
+}
 
 // run is the whole program but for the process: tests call it.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -37,9 +42,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	fmt.Fprintln(stderr, "participant:", err)
-	var usage *errUsage
-	if errors.As(err, &usage) {
-		return exitUsage
+	var exit *exitError
+	if errors.As(err, &exit) {
+		return exit.code
 	}
 	return exitFailed
 }
