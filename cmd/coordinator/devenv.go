@@ -166,7 +166,10 @@ func (e *devEnv) startBank(ctx context.Context, cfg devConfig, name, database st
 		b.Stop = e.run(ctx, name, p.Run)
 		return nil
 	}
-	return b, b.Start()
+	if err := b.Start(); err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 // bankConnections are a bank's to PostgreSQL: its handlers', and two for who looks on.

@@ -36,7 +36,7 @@ func newMigrate() *cobra.Command {
 			}
 			applied, err := migrateAll(cmd.Context(), dsn)
 			if err != nil {
-				return err
+				return fmt.Errorf("%w; check --database-url (DATABASE_URL), or run it again: what was applied stays", err)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%d migrations applied\n", applied)
 			return nil
@@ -55,4 +55,19 @@ func migrateAll(ctx context.Context, dsn string) (applied int, err error) {
 		applied += len(versions)
 	}
 	return applied, nil
+}
+
+// checkSchema makes sure that the database has at least this version's schema.
+func checkSchema(ctx context.Context, dsn string) error {
+	for _, s := range schemas {
+		status, err := migrate.Get(ctx, dsn, s.files, s.owner)
+		if err != nil {
+			return fmt.Errorf("look at the schema of the database: %w; \"coordinator migrate\" makes it", err)
+		}
+		if status.Pending() {
+			return fmt.Errorf("the database's %s schema has version %d and this program needs %d; run \"coordinator migrate\"",
+				s.owner, status.Current, status.Target)
+		}
+	}
+	return nil
 }

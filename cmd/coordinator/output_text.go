@@ -36,9 +36,9 @@ func printable(s string) string {
 	return b.String()
 }
 
-// printableLines is printable for text whose line breaks are wanted.
+// printableLines is printable for text whose line breaks and tabs are wanted.
 func printableLines(s string) string {
-	lines := strings.Split(s, "\n")
+	lines := strings.Split(strings.ReplaceAll(s, "\t", "  "), "\n")
 	for i := range lines {
 		lines[i] = printable(lines[i])
 	}
@@ -153,8 +153,11 @@ func (t *table) writeBlock(b *strings.Builder, lines []line) {
 		for i, c := range l.cells {
 			text.WriteString(strings.Repeat(" ", pad))
 			colour := colourOf(c)
-			if l.head {
+			switch {
+			case l.head:
 				colour = bold
+			case strings.HasSuffix(c, suspendedMark):
+				colour = yellow
 			}
 			text.WriteString(t.style.paint(colour, c))
 			pad = widths[i] - runewidth.StringWidth(c) + 2

@@ -132,10 +132,7 @@ func watchList(cmd *cobra.Command, r *remote, watch bool, show func(context.Cont
 		var buf bytes.Buffer
 		out.w = &buf
 		if err := show(cmd.Context(), out); err != nil {
-			if cmd.Context().Err() != nil {
-				return nil
-			}
-			return err
+			return unlessStopped(cmd.Context(), err)
 		}
 		if !bytes.Equal(last, buf.Bytes()) {
 			last = bytes.Clone(buf.Bytes())
@@ -152,6 +149,14 @@ func watchList(cmd *cobra.Command, r *remote, watch bool, show func(context.Cont
 			return nil
 		}
 	}
+}
+
+// unlessStopped drops the error of something that has ended because the user stopped it.
+func unlessStopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // that it was stopped is what is wrong with it
+	}
+	return err
 }
 
 // pause waits, and reports false if ctx ended before.

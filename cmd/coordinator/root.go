@@ -94,6 +94,7 @@ func noCommand(cmd *cobra.Command, args []string) error {
 		return usageError("%s needs a command (see: %s --help)", cmd.CommandPath(), cmd.CommandPath())
 	}
 	hint := ""
+	cmd.SuggestionsMinimumDistance = 2
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		hint = "did you mean " + strings.Join(near, " or ") + "? "
 	}

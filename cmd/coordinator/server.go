@@ -49,13 +49,19 @@ func newServer(ctx context.Context, cfg serverConfig) (_ *server, err error) {
 			s.close()
 		}
 	}()
+	if err := checkLoopback(cfg.Listen); err != nil {
+		return s, err
+	}
 	s.pool, err = pg.Open(ctx, pg.Config{DSN: cfg.DatabaseURL, ApplicationName: "coordinator", MaxConns: int32(cfg.Connections)})
 	if err != nil {
+		return s, fmt.Errorf("%w; check --database-url (DATABASE_URL)", err)
+	}
+	if err := checkSchema(ctx, cfg.DatabaseURL); err != nil {
 		return s, err
 	}
 	s.bus, err = bus.Connect(ctx, bus.Config{URL: cfg.NATSURL, Name: "coordinator", Prefix: cfg.Prefix, Logger: cfg.Log})
 	if err != nil {
-		return s, err
+		return s, fmt.Errorf("%w; check --nats-url (NATS_URL)", err)
 	}
 	s.relay, err = outbox.NewRelay(outbox.Config{Pool: s.pool, Publisher: s.bus, Logger: cfg.Log})
 	if err != nil {
@@ -65,7 +71,7 @@ func newServer(ctx context.Context, cfg serverConfig) (_ *server, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.listener, err = listenLoopback(ctx, cfg.Listen)
+	s.listener, err = listen(ctx, cfg.Listen)
 	if err != nil {
 		return s, err
 	}
@@ -75,17 +81,20 @@ func newServer(ctx context.Context, cfg serverConfig) (_ *server, err error) {
 	return s, nil
 }
 
-// listenLoopback listens on a loopback address only: without authentication nothing else is safe.
-func listenLoopback(ctx context.Context, address string) (net.Listener, error) {
+// checkLoopback makes sure that the address is a loopback one: without authentication nothing else is safe.
+func checkLoopback(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, usageError("--listen is %q: %w; give host:port, for example 127.0.0.1:8080", address, err)
+		return usageError("--listen is %q: %w; give host:port, for example 127.0.0.1:8080", address, err)
 	}
 	ip := net.ParseIP(host)
 	if host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, usageError("--listen is %q; this version has no authentication and listens on loopback only: "+
-			"use 127.0.0.1 and put a proxy that authenticates in front", address)
+		return usageError("--listen is %q; this version has no authentication and listens on loopback only: use 127.0.0.1", address)
 	}
+	return nil
+}
+
+func listen(ctx context.Context, address string) (net.Listener, error) {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
@@ -117,6 +126,7 @@ func (s *server) run(ctx context.Context) error {
 	defer s.close()
 	relayCtx, stopRelay := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRelay()
+	stop := ctx
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.relay.Run(relayCtx) })
 	group.Go(func() error {
@@ -138,7 +148,11 @@ func (s *server) run(ctx context.Context) error {
 		}
 		return nil
 	})
-	return group.Wait()
+	err := group.Wait()
+	if stop.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // stopped before it had begun
+	}
+	return err
 }
 
 func (s *server) close() {

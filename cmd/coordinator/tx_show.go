@@ -15,9 +15,12 @@ func showTransaction(out output, tx *client.Transaction) error {
 	return out.data(tx, func(t *table) { transactionFields(t, tx) })
 }
 
+// suspendedMark follows the status of a transaction that waits for a person.
+const suspendedMark = " (suspended)"
+
 func statusText(tx *client.Transaction) string {
 	if tx.Suspended {
-		return string(tx.Status) + " (suspended)"
+		return string(tx.Status) + suspendedMark
 	}
 	return string(tx.Status)
 }
@@ -86,7 +89,7 @@ func attemptRows(t *table, list []client.Attempt) {
 	}
 }
 
-// verdict turns the end of a transaction into the command's.
+// verdictOf turns the end of a transaction into the command's.
 func verdictOf(tx *client.Transaction) error {
 	id := tx.ID.String()
 	switch {

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sagacity-tx/sagacity/internal/bank"
+)
+
+// deadLetter starts a transaction whose operation is set aside, and returns the ids of both.
+func (w *world) deadLetter() (transaction, letter string) {
+	w.t.Helper()
+	if err := bank.Switch(w.t.Context(), w.bank, "down", true); err != nil {
+		w.t.Fatal(err)
+	}
+	transaction = w.start(payout, map[string]any{"account": "alice", "cents": 5, "wish": bank.Wish{FailWhile: "down"}})
+	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		r := w.run("dlq", "list", "--transaction", transaction, "--status", "open", "-o", "json").want(w.t, exitOK)
+		var list []struct {
+			ID string `json:"id"`
+		}
+		if err := json.Unmarshal([]byte(r.stdout), &list); err != nil {
+			w.t.Fatalf("%v\n%s", err, r.stdout)
+		}
+		if len(list) == 1 {
+			return transaction, list[0].ID
+		}
+		if !pause(ctx, 20*time.Millisecond) {
+			w.t.Fatal("no dead letter after 30 s")
+		}
+	}
+}
+
+func TestDLQ(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	transaction, letter := w.deadLetter()
+
+	equal(t, "dlq list", w.run("dlq", "list", "--participant", "bank-a", "--cause", "exhausted").want(t, exitOK).stdout,
+		`ID                                    STATUS  CAUSE      PARTICIPANT  ACTION  STEP  PHASE  TRANSACTION                           UPDATED                   REASON
+<id-------------------------------->  open    exhausted  bank-a       payout  pay   try    <id-------------------------------->  <time------------------>  attempt 1 of payout: the input asked for it
+`)
+	if r := w.run("dlq", "list", "--participant", "other", "-o", "json").want(t, exitOK); r.stdout != "[]\n" {
+		t.Errorf("dlq list of another participant: %s, want []", r.stdout)
+	}
+	w.run("tx", "wait", transaction, "--for", "200ms").want(t, exitWaitTimeout, "(suspended)", "dlq list --transaction "+transaction)
+
+	shown := w.run("dlq", "show", letter).want(t, exitOK)
+	for _, text := range []string{"Cause        exhausted", "confirming (suspended)", `"cents":5`, "STEP  PHASE  ATTEMPT"} {
+		if !strings.Contains(shown.stdout, text) {
+			t.Errorf("dlq show does not have %q:\n%s", text, shown.stdout)
+		}
+	}
+	if got := memberOf(t, w.run("dlq", "show", letter, "-o", "json").want(t, exitOK).stdout, "transaction_id"); got != transaction {
+		t.Errorf("transaction_id is %s, want %s", got, transaction)
+	}
+
+	w.run("dlq", "replay", letter).want(t, exitUsage, "no reason")
+	w.run("dlq", "replay", letter, "--reason", strings.Repeat("x", 1025), "--yes").want(t, exitUsage, "use at most 1024")
+	w.run("dlq", "replay", letter, "--reason", "test").want(t, exitUsage, "there is no terminal to ask on", "--yes")
+	if err := bank.Switch(t.Context(), w.bank, "down", false); err != nil {
+		t.Fatal(err)
+	}
+	replayed := w.run("dlq", "replay", letter, "--reason", "bank is back", "--yes", "-o", "json").
+		want(t, exitOK, "try of step pay, attempt 1 so far", "bank-a, action payout", "is replayed")
+	if got := memberOf(t, replayed.stdout, "transaction_id"); got != transaction {
+		t.Errorf("replayed transaction %s, want %s", got, transaction)
+	}
+	w.run("tx", "wait", transaction).want(t, exitOK)
+	if shown = w.run("dlq", "show", letter).want(t, exitOK); !strings.Contains(shown.stdout, "replay  true     bank is back") {
+		t.Errorf("the audit is not shown:\n%s", shown.stdout)
+	}
+	w.run("dlq", "replay", letter, "--reason", "again", "--yes").want(t, exitFailed, "obsolete, HTTP 409")
+	w.run("dlq", "show", "00000000-0000-4000-8000-000000000000").want(t, exitFailed, "not_found")
+}
+
+// TestReplaySendsTheVersionThatWasShown uses a server of its own: a real one cannot be made to change a dead
+// letter between the two requests.
+func TestReplaySendsTheVersionThatWasShown(t *testing.T) {
+	t.Parallel()
+	var match string
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		if r.Method == http.MethodGet {
+			_, _ = rw.Write([]byte(`{"id":"11111111-2222-4333-8444-555555555555","version":7,"status":"open",` +
+				`"reason":"\u001b[2J\u202eevil","message":{"subject":"s","headers":{},"body_base64":"e30="}}`))
+			return
+		}
+		match = r.Header.Get("If-Match")
+		rw.WriteHeader(http.StatusPreconditionFailed)
+		_, _ = rw.Write([]byte(`{"code":"stale","title":"The dead letter has changed since it was read.","detail":"Read it again."}`))
+	}))
+	t.Cleanup(server.Close)
+	r := command(t, nil, "dlq", "replay", "11111111-2222-4333-8444-555555555555", "--reason", "x", "--yes", "--server", server.URL).
+		want(t, exitFailed, "stale, HTTP 412", `\x1b[2J\u202eevil`)
+	if match != `"7"` {
+		t.Errorf("If-Match was %q, want that of the version that was shown", match)
+	}
+	if strings.ContainsAny(r.stderr, "\x1b\u202e") {
+		t.Errorf("a reason reaches the terminal unescaped: %q", r.stderr)
+	}
+}
