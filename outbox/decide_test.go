@@ -121,7 +121,7 @@ func FuzzHeaderText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, value, other string) {
 		header := map[string][]string{name: {value, other}, headerMsgID: {"id"}}
 		if name == headerMsgID || headerProblem(name, header[name]) != "" {
-			t.Skip()
+			return // refused before it is stored
 		}
 		text, id := headerText(header)
 		if got := parseHeader(text, id); !reflect.DeepEqual(got, header) {
