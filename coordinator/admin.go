@@ -66,11 +66,9 @@ type ReplayParams struct {
 // ErrStale, and *saga.StateError: obsolete after the decision (D3), not_a_dead_letter for a second click.
 func (a Admin) Replay(ctx context.Context, p ReplayParams) error {
 	letter, err := dlq.Get(ctx, a.c.cfg.Pool, p.DeadLetter)
-	if err != nil {
-		return err
-	}
 	entry := dlq.AuditEntry{Actor: p.Actor, Action: "replay", Object: p.DeadLetter.String(), Allowed: true, Reason: p.Reason}
 	switch {
+	case err != nil:
 	case letter.Kind != dlq.KindOperation:
 		err = &saga.StateError{Code: saga.CodeNotDeadLetter, Event: "replay", Problem: "bytes that nobody understood cannot be sent again"}
 	case letter.Status == saga.DeadLetterObsolete:
@@ -80,7 +78,7 @@ func (a Admin) Replay(ctx context.Context, p ReplayParams) error {
 		err = fmt.Errorf("%w: version %d is now %d", ErrStale, p.Version, letter.Version)
 	default:
 		_, err = a.c.ask(ctx, &item{
-			id: letter.TransactionID, audit: &entry,
+			id: letter.TransactionID, audit: &entry, letter: p.Version,
 			event: saga.ReplayRequested{Step: letter.Step, Phase: letter.Phase},
 		})
 	}

@@ -30,6 +30,7 @@ type Config struct {
 	TimerBatchMax   int           // transactions woken at a time; default 1,000
 	ReplyShards     int           // subjects that replies are spread over; default 16
 	RepliesInFlight int           // replies taken from NATS and not yet committed; default 8,192
+	StopTimeout     time.Duration // for what is in hand when Run is asked to end; default 20s
 }
 
 func (c Config) withDefaults() Config {
@@ -43,6 +44,7 @@ func (c Config) withDefaults() Config {
 	c.TimerBatchMax = cmp.Or(c.TimerBatchMax, 1000)
 	c.ReplyShards = cmp.Or(c.ReplyShards, 16)
 	c.RepliesInFlight = cmp.Or(c.RepliesInFlight, 8192)
+	c.StopTimeout = cmp.Or(c.StopTimeout, 20*time.Second)
 	return c
 }
 
@@ -56,7 +58,7 @@ func (c Config) validate() error {
 	}{
 		{"Lanes", c.Lanes}, {"BatchMax", c.BatchMax}, {"QueueMax", c.QueueMax}, {"CacheMax", c.CacheMax},
 		{"CacheBytesMax", c.CacheBytesMax}, {"TimerBatchMax", c.TimerBatchMax}, {"ReplyShards", c.ReplyShards},
-		{"RepliesInFlight", c.RepliesInFlight}, {"TimerInterval", int(c.TimerInterval)},
+		{"RepliesInFlight", c.RepliesInFlight}, {"TimerInterval", int(c.TimerInterval)}, {"StopTimeout", int(c.StopTimeout)},
 	} {
 		if n.value < 0 {
 			return fmt.Errorf("coordinator: %s is %d; give a positive number, or 0 for the default", n.name, n.value)

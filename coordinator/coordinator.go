@@ -39,7 +39,7 @@ func New(cfg Config) (*Coordinator, error) {
 	enc := &encoder{prefix: cfg.Bus.Prefix(), shards: cfg.ReplyShards}
 	c := &Coordinator{
 		cfg: cfg, log: cfg.Log, encoder: enc, heard: &heard{},
-		store:    &store{pool: cfg.Pool, clock: &clock{}, encoder: enc, definitions: newDefinitions(cfg.Pool)},
+		store:    &store{pool: cfg.Pool, clock: newClock(), encoder: enc, definitions: newDefinitions(cfg.Pool)},
 		stopping: make(chan struct{}),
 	}
 	for range cfg.Lanes {
@@ -57,6 +57,9 @@ func New(cfg Config) (*Coordinator, error) {
 // returns. It returns an error if something failed that no retry can repair.
 func (c *Coordinator) Run(ctx context.Context) error {
 	if err := c.prepare(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return err
 	}
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
@@ -79,11 +82,10 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	return err
 }
 
-// stopTimeout bounds how long lanes may take to finish what they hold when the database does not answer.
-const stopTimeout = 10 * time.Second
-
+// finishLanes waits until the lanes have finished what they hold. When the database does not answer they give up
+// after half of the time to stop; the sources before them had the other half.
 func (c *Coordinator) finishLanes(lanes *sync.WaitGroup, abandon context.CancelFunc) {
-	timer := time.AfterFunc(stopTimeout, abandon)
+	timer := time.AfterFunc(c.cfg.StopTimeout/2, abandon)
 	defer timer.Stop()
 	lanes.Wait()
 }
@@ -114,15 +116,21 @@ func (c *Coordinator) lane(id saga.ID) *lane {
 func (c *Coordinator) ask(ctx context.Context, it *item) (outcome, error) {
 	answer := make(chan outcome, 1)
 	it.done = func(o outcome) { answer <- o }
-	if !c.lane(it.id).tryOffer(it) {
-		return outcome{}, ErrOverloaded
+	l := c.lane(it.id)
+	if err := l.tryOffer(it); err != nil {
+		return outcome{}, err
 	}
 	select {
 	case o := <-answer:
 		return o, o.err
 	case <-ctx.Done():
 		return outcome{}, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
-	case <-c.lane(it.id).stopped:
-		return outcome{}, fmt.Errorf("%w: %w", ErrOutcomeUnknown, errStopping)
+	case <-l.stopped:
+	}
+	select {
+	case o := <-answer: // its last batch
+		return o, o.err
+	default:
+		return outcome{}, fmt.Errorf("%w: the coordinator has stopped", ErrOutcomeUnknown)
 	}
 }

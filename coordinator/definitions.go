@@ -3,10 +3,12 @@ package coordinator
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/sagacity-tx/sagacity/saga"
@@ -83,12 +85,16 @@ func (d *definitions) get(ctx context.Context, sha [32]byte) (*saga.Definition, 
 		return def, nil
 	}
 	var body []byte
-	if err := d.pool.QueryRow(ctx, sqlLoadDefinition, sha[:]).Scan(&body); err != nil {
+	err := d.pool.QueryRow(ctx, sqlLoadDefinition, sha[:]).Scan(&body)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, &faultError{fmt.Sprintf("definition %x is missing", sha[:6])}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("loading definition %x: %w", sha[:6], err)
 	}
 	def, err := saga.ParseDefinition(body)
 	if err != nil {
-		return nil, fmt.Errorf("reading definition %x: %w", sha[:6], err)
+		return nil, &faultError{fmt.Sprintf("definition %x: %v", sha[:6], err)}
 	}
 	d.byHash.Add(sha, def)
 	return def, nil

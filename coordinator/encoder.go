@@ -34,9 +34,8 @@ func (e *encoder) encode(c *saga.Command) (wire.Message, error) {
 
 // queueSetAside adds what a write sets aside to the batch: changes of dead letters.
 func (e *encoder) queueSetAside(batch *pgx.Batch, w *write) error {
-	for _, letter := range w.letters {
-		change := dlq.Change{DeadLetterChange: letter, Tenant: w.rec.tx.Tenant, TransactionID: w.rec.tx.ID}
-		if letter.To == saga.DeadLetterOpen {
+	for _, change := range w.letters {
+		if change.To == saga.DeadLetterOpen {
 			m, err := e.encode(&change.Command)
 			if err != nil {
 				return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -37,6 +38,8 @@ var schema = testdb.Template{Name: "coordinator", Migrate: func(ctx context.Cont
 	return err
 }}
 
+var quietLog = slog.New(slog.DiscardHandler)
+
 var caller = coordinator.Caller{Tenant: "acme", Client: "shop"}
 
 // world is a database, a NATS prefix and the coordinators that a test starts on them.
@@ -46,11 +49,12 @@ type world struct {
 	nc     *nats.Conn
 	prefix string
 	log    *slog.Logger
+	sender *bus.Bus // of the test itself; made when first used
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return &world{t: t, pool: testdb.New(t, schema), nc: testdb.NATS(t), prefix: testdb.Prefix(t), log: slog.New(slog.DiscardHandler)}
+	return &world{t: t, pool: testdb.New(t, schema), nc: testdb.NATS(t), prefix: testdb.Prefix(t), log: quietLog}
 }
 
 // coordinator starts a coordinator that stops with the test, or when the returned function is called.
@@ -115,8 +119,13 @@ func (w *world) submit(c *coordinator.Coordinator, def *saga.Definition, request
 	return s.ID
 }
 
-func body(def *saga.Definition) []byte {
-	b, err := json.Marshal(map[string]any{"definition": json.RawMessage(def.JSON()), "input": map[string]int{"cents": 100}})
+func body(def *saga.Definition) []byte { return bodyWith(def, nil) }
+
+// bodyWith is a submission with more members.
+func bodyWith(def *saga.Definition, more map[string]any) []byte {
+	members := map[string]any{"definition": json.RawMessage(def.JSON()), "input": map[string]int{"cents": 100}}
+	maps.Copy(members, more)
+	b, err := json.Marshal(members)
 	if err != nil {
 		panic(err)
 	}

@@ -24,6 +24,7 @@ type item struct {
 	submit *submission     // with Submitted: what the transaction begins with
 	source wire.Message    // with Replied: the message, kept if it turns out to be an incident
 	audit  *dlq.AuditEntry // written with what the event changes
+	letter int64           // version of the dead letter that an operator's event is about; zero: any
 	done   func(outcome)   // called exactly once, after the commit or when the event failed
 }
 
@@ -55,15 +56,14 @@ type lane struct {
 // errCannotStore marks an event that will never be stored.
 var errCannotStore = errors.New("the event cannot be stored")
 
-// errStopping is what an event gets that arrives while the coordinator stops.
-var errStopping = errors.New("the coordinator is stopping")
+// errStopping is what an event gets that arrives while the coordinator stops: nothing was done.
+var errStopping = fmt.Errorf("%w: it is stopping", ErrOverloaded)
 
 // offer queues the item, waiting for a place.
 func (l *lane) offer(ctx context.Context, it *item) error {
-	select {
-	case <-l.stopping:
-		return errStopping
-	default:
+	err := l.tryOffer(it)
+	if err == nil || errors.Is(err, errStopping) {
+		return err
 	}
 	select {
 	case l.queue <- it:
@@ -76,12 +76,17 @@ func (l *lane) offer(ctx context.Context, it *item) error {
 }
 
 // tryOffer queues the item if there is a place at once.
-func (l *lane) tryOffer(it *item) bool {
+func (l *lane) tryOffer(it *item) error {
+	select {
+	case <-l.stopping:
+		return errStopping
+	default:
+	}
 	select {
 	case l.queue <- it:
-		return true
+		return nil
 	default:
-		return false
+		return ErrOverloaded
 	}
 }
 
@@ -136,13 +141,16 @@ func (l *lane) refuseRest() {
 // commit is known to have happened: events that were merged already are not merged twice.
 func (l *lane) process(ctx context.Context, items []*item) {
 	wait := backoff.WithContext(reconnectBackoff(), ctx)
+	duplicates := 0
+	doubt := false // a commit that failed may have happened
 	for try := 0; len(items) > 0; try++ {
 		r, err := l.decide(ctx, items, try > 0)
-		if err == nil {
+		decided := err == nil
+		if decided {
 			err = l.commit(ctx, r)
 		}
 		if err == nil {
-			l.finish(r)
+			l.finish(r, doubt)
 			items = r.deferred
 			continue
 		}
@@ -151,13 +159,18 @@ func (l *lane) process(ctx context.Context, items []*item) {
 		case errors.Is(err, errVersionConflict):
 			l.log.Debug("another coordinator was first, loading again", "events", len(items))
 			err = nil
-		case pg.IsUnique(err, "") && try < duplicatesMax:
+			if try > conflictsBeforePause {
+				sleep(ctx, time.Duration(1+l.rnd.IntN(20))*time.Millisecond)
+			}
+		case pg.IsUnique(err, "") && duplicates < duplicatesMax:
+			duplicates++
 			items, err = l.answerDuplicates(ctx, items)
 		case permanent(err):
 			l.isolate(ctx, items, err)
 			return
 		}
 		if err != nil {
+			doubt = doubt || decided && pg.CommitUnknown(err)
 			pause := wait.NextBackOff()
 			if pause == backoff.Stop {
 				failAll(items, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err))
@@ -169,30 +182,44 @@ func (l *lane) process(ctx context.Context, items []*item) {
 	}
 }
 
+// conflictsBeforePause is how often a batch is decided again at once; coordinators that keep meeting then draw
+// apart.
+const conflictsBeforePause = 3
+
 // duplicatesMax bounds how often a batch may meet keys that are taken before that counts as a fault.
 const duplicatesMax = 20
 
-// isolate handles the transactions of a batch one by one after the batch failed for a reason that will not
-// pass, so that only the one that is to blame is set aside.
+// isolate handles a batch that failed for a reason that will not pass transaction by transaction, and one
+// transaction event by event, so that only the event that is to blame is set aside.
 func (l *lane) isolate(ctx context.Context, items []*item, err error) {
-	groups := group(items)
-	if len(groups) > 1 {
+	if groups := group(items); len(groups) > 1 {
 		for _, g := range groups {
 			l.process(ctx, g)
 		}
+		return
+	}
+	if len(items) > 1 {
+		for i := range items {
+			l.process(ctx, items[i:i+1])
+		}
+		return
+	}
+	if pg.Code(err) == dlq.CodeMoved {
+		failAll(items, ErrStale)
 		return
 	}
 	l.log.Error("an event cannot be stored and is set aside", "transaction", items[0].id.String(), "error", err)
 	failAll(items, fmt.Errorf("%w: %w", errCannotStore, err))
 }
 
-// permanent reports whether storing the same again must fail the same way: data that PostgreSQL or the wire
-// refuses, and faults of our own.
+// permanent reports whether storing the same again must fail the same way: faults of our own, what the wire or
+// the outbox refuses, and what PostgreSQL refuses for a reason that lies in the statement or the data.
 func permanent(err error) bool {
 	var encode *wire.EncodeError
 	var tooLarge *outbox.TooLargeError
+	var invalid *outbox.InvalidError
 	var fault *faultError
-	if errors.As(err, &encode) || errors.As(err, &tooLarge) || errors.As(err, &fault) {
+	if errors.As(err, &encode) || errors.As(err, &tooLarge) || errors.As(err, &invalid) || errors.As(err, &fault) {
 		return true
 	}
 	code := pg.Code(err)
@@ -200,10 +227,13 @@ func permanent(err error) bool {
 		return false
 	}
 	switch code[:2] {
-	case "22", "23", "42":
-		return true
+	case "08", "57", // the connection, the server's operator
+		"0A", "26", // a cached plan or prepared statement is gone
+		"25", "28", "3D", // a standby, credentials, no such database
+		"40", "53", "55", "58": // deadlocks, resources, locks, I/O
+		return false
 	}
-	return false
+	return true
 }
 
 // answerDuplicates answers the submissions whose keys are stored already, and returns the other items.
@@ -237,21 +267,42 @@ func (l *lane) answerDuplicates(ctx context.Context, items []*item) ([]*item, er
 	return rest, nil
 }
 
-// finish publishes and acknowledges what a commit has made true.
-func (l *lane) finish(r *round) {
+// finish publishes and acknowledges what a commit has made true. In doubt, an operator's action that is refused
+// may have been carried out by the commit before.
+func (l *lane) finish(r *round, doubt bool) {
 	l.handOff(r.entries...)
 	for _, w := range r.writes {
 		ended := w.changed && w.rec.tx.Status.Terminal()
 		if ended {
-			w.rec.tx.Inputs = nil // nothing is sent any more
+			w.rec.tx.Inputs, w.rec.bodyBytes = nil, 0 // nothing is sent any more
 		}
 		l.cache.put(w.rec)
 		if ended {
 			l.finished(w.rec)
 		}
 	}
+	l.alarm(r)
 	for i, it := range r.items {
-		it.done(r.outcomes[i])
+		o := r.outcomes[i]
+		if doubt && it.audit != nil && o.err != nil {
+			o.err = fmt.Errorf("%w: %s", ErrOutcomeUnknown, o.err.Error())
+		}
+		it.done(o)
+	}
+}
+
+// alarm logs what a person should look at.
+func (l *lane) alarm(r *round) {
+	for _, w := range r.writes {
+		for i := range w.letters {
+			if letter := &w.letters[i]; letter.To == saga.DeadLetterOpen {
+				l.log.Warn("an operation is set aside as a dead letter", "transaction", w.rec.tx.ID.String(), "step", letter.Step,
+					"phase", letter.Phase, "cause", letter.Cause, "reason", text(letter.Reason))
+			}
+		}
+	}
+	for _, o := range r.orphans {
+		l.log.Error("incident: a reply that cannot be", "transaction", o.it.id.String(), "problem", text(o.problem))
 	}
 }
 

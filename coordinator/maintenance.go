@@ -106,8 +106,6 @@ func (c *Coordinator) noticeEnds(ctx context.Context) error {
 	return err
 }
 
-const sqlEnded = `SELECT id FROM transactions WHERE id = ANY($1::uuid[]) AND finished_at IS NOT NULL`
-
 func (s *store) ended(ctx context.Context, wanted []saga.ID) ([]saga.ID, error) {
 	param := make(ids, len(wanted))
 	for i, id := range wanted {

@@ -121,6 +121,9 @@ func (c *Coordinator) Wait(ctx context.Context, caller Caller, id saga.ID) (View
 	ch := c.waiters.add(id)
 	defer c.waiters.remove(id, ch)
 	r, err := c.find(ctx, caller, id)
+	if err != nil && ctx.Err() != nil {
+		return c.getNow(ctx, caller, id)
+	}
 	if err != nil {
 		return View{}, err
 	}
@@ -133,6 +136,11 @@ func (c *Coordinator) Wait(ctx context.Context, caller Caller, id saga.ID) (View
 	case <-ctx.Done():
 	case <-c.stopping:
 	}
+	return c.getNow(ctx, caller, id)
+}
+
+// getNow reads a transaction for a caller whose time to wait is over.
+func (c *Coordinator) getNow(ctx context.Context, caller Caller, id saga.ID) (View, error) {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	return c.Get(last, caller, id)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"time"
 
+	"github.com/sagacity-tx/sagacity/dlq"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -24,16 +25,19 @@ type record struct {
 	definitionName string
 	suspended      bool      // as stored, where operations are not loaded
 	wakeAt         time.Time // as stored when loaded
-	bytes          int       // of inputs and results, for the bound of the cache
+	bodyBytes      int       // of the submission, which the inputs are parts of and keep in memory
+	bytes          int       // as the cache counts it
 }
 
 func (r *record) caller() Caller { return Caller{Tenant: r.tx.Tenant, Client: r.client} }
 
 // size estimates what the record takes in memory beside its fixed part.
 func (r *record) size() int {
-	n := 1024
+	n := 1024 + r.bodyBytes
 	for i := range r.tx.Inputs {
-		n += len(r.tx.Inputs[i].Data)
+		if r.tx.Inputs[i].Type != "" {
+			n += len(r.tx.Inputs[i].Data) // decoded
+		}
 	}
 	for i := range r.tx.Steps {
 		n += len(r.tx.Steps[i].Try.Result.Data) + 512
@@ -51,16 +55,32 @@ type write struct {
 	woken    bool              // a timer fired: move it
 	commands []saga.Command
 	attempts []saga.AttemptEnd
-	letters  []saga.DeadLetterChange
+	letters  []dlq.Change
 	wake     time.Time
 }
 
-// add gathers the effects of one more event.
-func (w *write) add(e saga.Effects) {
+// bytes estimates what the write stores.
+func (w *write) bytes() int {
+	n := 1024 + len(w.body)
+	for i := range w.commands {
+		n += 1024 + len(w.commands[i].Body)
+	}
+	for i := range w.letters {
+		n += 1024 + len(w.letters[i].Command.Body)
+	}
+	return n
+}
+
+// add gathers the effects of one more event. An operator's event names the version of the dead letter it is about.
+func (w *write) add(e saga.Effects, letterVersion int64) {
 	w.changed = w.changed || e.Changed
 	w.commands = append(w.commands, e.Commands...)
 	w.attempts = append(w.attempts, e.Attempts...)
-	w.letters = append(w.letters, e.DeadLetters...)
+	for _, letter := range e.DeadLetters {
+		w.letters = append(w.letters, dlq.Change{
+			DeadLetterChange: letter, Tenant: w.rec.tx.Tenant, TransactionID: w.rec.tx.ID, Version: letterVersion,
+		})
+	}
 	w.wake = e.Wake
 }
 

@@ -22,9 +22,14 @@ type round struct {
 	writes   []*write
 	audits   []dlq.AuditEntry
 	orphans  []incidentRow
-	deferred []*item // second submissions of a key: once the first is stored they find its answer
+	deferred []*item // for the next commit: second submissions of a key, which find the first one's answer, and what is too much
 	entries  []outbox.Entry
+	bytes    int // that will be stored, estimated
 }
+
+// batchBytesMax bounds what one commit stores, and so what a lane holds in memory for it: beyond it the rest of
+// the batch waits for the next commit. PostgreSQL refuses messages of 1 GiB.
+const batchBytesMax = 16 << 20
 
 // faultError is a fault of the coordinator itself.
 type faultError struct{ problem string }
@@ -43,6 +48,10 @@ func (l *lane) decide(ctx context.Context, items []*item, retry bool) (*round, e
 	}
 	var again [][]*item
 	for _, g := range groups {
+		if r.bytes > batchBytesMax {
+			r.deferred = append(r.deferred, g...)
+			continue
+		}
 		rec, cached := known[g[0].id], false
 		if rec == nil {
 			rec, cached = l.cache.get(g[0].id)
@@ -129,8 +138,9 @@ func (l *lane) decideGroup(r *round, g []*item, rec *record, cached bool) (ok bo
 	var orphans []incidentRow
 	for _, it := range g {
 		if it.submit != nil {
-			outcomes = append(outcomes, w.begin(it, rec))
-			if outcomes[len(outcomes)-1].err != nil || w.before != nil {
+			o, fresh := w.begin(it)
+			outcomes = append(outcomes, o)
+			if !fresh {
 				continue
 			}
 		}
@@ -139,8 +149,16 @@ func (l *lane) decideGroup(r *round, g []*item, rec *record, cached bool) (ok bo
 			orphans = append(orphans, orphan(it, "names a transaction that does not exist")...)
 			continue
 		}
+		if problem := w.rec.foreign(it.event); problem != "" {
+			outcomes = append(outcomes, outcome{rec: w.rec, err: ErrNotFound})
+			orphans = append(orphans, orphan(it, problem)...)
+			continue
+		}
+		_, woken := it.event.(saga.Woken)
 		tx, effects, err := saga.Step(w.rec.def, w.rec.tx, it.event, now, l.rnd)
-		if (err != nil || effects.Unexpected != saga.UnexpectedNot) && stale() {
+		// A wake that changes nothing moves the timer, and that names the version too.
+		unexpected := err != nil || effects.Unexpected != saga.UnexpectedNot || !effects.Changed && !woken
+		if unexpected && stale() {
 			return false, nil
 		}
 		if err != nil {
@@ -149,13 +167,11 @@ func (l *lane) decideGroup(r *round, g []*item, rec *record, cached bool) (ok bo
 			continue
 		}
 		w.rec.tx = tx
-		w.add(effects)
+		w.add(effects, it.letter)
 		for i := range effects.Incidents {
 			orphans = append(orphans, incidentRow{it: it, problem: effects.Incidents[i].Problem})
 		}
-		if _, woken := it.event.(saga.Woken); woken {
-			w.woken = true
-		}
+		w.woken = w.woken || woken
 		if it.audit != nil {
 			audits = append(audits, *it.audit)
 		}
@@ -167,22 +183,41 @@ func (l *lane) decideGroup(r *round, g []*item, rec *record, cached bool) (ok bo
 	return true, nil
 }
 
-// begin starts a new transaction, unless it is stored already: by this submission, in a commit whose answer
-// was lost, or by another one with the same id.
-func (w *write) begin(it *item, stored *record) outcome {
+// begin starts a new transaction, unless there is one of that id: of this very submission, in a commit whose
+// answer was lost or from a client that repeats it, or of another one.
+func (w *write) begin(it *item) (o outcome, fresh bool) {
 	s := it.submit
-	if stored != nil {
-		if stored.caller() == s.rec.caller() && stored.contentSHA256 == s.rec.contentSHA256 && stored.requestID == s.rec.requestID {
-			return outcome{rec: stored, answer: s.answer}
-		}
-		return outcome{err: ErrIDTaken}
+	if w.rec == nil {
+		first := s.rec
+		w.rec, w.body, w.answer = &first, s.body, s.answer
+		return outcome{rec: w.rec, answer: s.answer}, true
 	}
-	if w.rec != nil {
-		return outcome{err: ErrIDTaken}
+	switch {
+	case w.rec.caller() != s.rec.caller() || w.rec.requestID != s.rec.requestID:
+		return outcome{err: ErrIDTaken}, false
+	case w.rec.contentSHA256 == s.rec.contentSHA256:
+		return outcome{rec: w.rec, answer: s.answer, replayed: !s.sent}, false
+	case s.rec.requestID != "":
+		return outcome{err: ErrKeyReused}, false
 	}
-	fresh := s.rec
-	w.rec, w.body, w.answer = &fresh, s.body, s.answer
-	return outcome{rec: w.rec, answer: s.answer}
+	return outcome{err: ErrIDTaken}, false
+}
+
+// foreign says why the event is a reply that cannot be one to this transaction. Permissions protect the subject
+// that a participant replies under, and so its name: nobody may answer for another (I-14).
+func (r *record) foreign(ev saga.Event) string {
+	replied, ok := ev.(saga.Replied)
+	if !ok {
+		return ""
+	}
+	reply := &replied.Reply
+	if reply.Tenant != r.tx.Tenant {
+		return "names a transaction of another tenant"
+	}
+	if i := r.def.StepIndex(reply.Step); i >= 0 && r.def.Steps[i].Participant != reply.Participant {
+		return "of " + reply.Participant + " is about a step of " + r.def.Steps[i].Participant
+	}
+	return ""
 }
 
 // take adds a decided transaction to the round.
@@ -192,7 +227,8 @@ func (r *round) take(g []*item, outcomes []outcome, w *write, audits []dlq.Audit
 	r.audits = append(r.audits, audits...)
 	r.orphans = append(r.orphans, orphans...)
 	if w.rec != nil && (w.changed || w.woken && !w.rec.tx.Status.Terminal()) {
-		w.rec.bytes = w.rec.size()
+		w.rec.wakeAt = w.wake
+		r.bytes += w.bytes()
 		r.writes = append(r.writes, w)
 	}
 }
@@ -201,6 +237,11 @@ func (r *round) take(g []*item, outcomes []outcome, w *write, audits []dlq.Audit
 func (l *lane) commit(ctx context.Context, r *round) error {
 	if len(r.writes)+len(r.audits)+len(r.orphans) == 0 {
 		return nil
+	}
+	for _, it := range r.items {
+		if it.submit != nil {
+			it.submit.sent = true
+		}
 	}
 	slices.SortFunc(r.writes, func(a, b *write) int { return cmp.Compare(string(a.rec.tx.ID[:]), string(b.rec.tx.ID[:])) })
 	entries, err := l.store.commit(ctx, r.writes, func(batch *pgx.Batch) {

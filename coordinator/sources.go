@@ -14,7 +14,8 @@ import (
 // Where events come from: replies and submissions over NATS.
 
 func (c *Coordinator) consumeReplies(ctx context.Context) error {
-	consumer := bus.Consumer{Stream: bus.Replies, Durable: "coordinator", MaxAckPending: c.cfg.RepliesInFlight, MaxBatch: 512}
+	consumer := bus.Consumer{Stream: bus.Replies, Durable: "coordinator", MaxAckPending: c.cfg.RepliesInFlight, MaxBatch: 512,
+		DrainTimeout: c.cfg.StopTimeout / 2}
 	return c.cfg.Bus.Consume(ctx, consumer, func(d *bus.Delivery) { c.takeReply(ctx, d) })
 }
 
@@ -30,7 +31,9 @@ func (c *Coordinator) takeReply(ctx context.Context, d *bus.Delivery) {
 	it := &item{id: reply.Transaction, event: saga.Replied{Reply: reply}, source: d.Message}
 	it.done = func(o outcome) {
 		switch {
-		case errors.Is(o.err, errStopping), errors.Is(o.err, ErrOutcomeUnknown):
+		case errors.Is(o.err, errStopping):
+			c.logFailedAck(d.Nak()) // for another coordinator
+		case errors.Is(o.err, ErrOutcomeUnknown):
 			d.Leave() // comes again
 		case errors.Is(o.err, errCannotStore):
 			c.setAside(context.WithoutCancel(ctx), d, o.err)
@@ -39,13 +42,18 @@ func (c *Coordinator) takeReply(ctx context.Context, d *bus.Delivery) {
 		}
 	}
 	if err := c.lane(reply.Transaction).offer(ctx, it); err != nil {
-		d.Leave()
+		c.logFailedAck(d.Nak())
 	}
 }
+
+// setAsideTimeout bounds how long a lane waits for one; a message that was not kept comes again.
+const setAsideTimeout = 5 * time.Second
 
 // setAside keeps a message that cannot be understood, with its exact bytes, so that nothing waits behind it
 // (C5).
 func (c *Coordinator) setAside(ctx context.Context, d *bus.Delivery, cause error) {
+	ctx, cancel := context.WithTimeout(ctx, setAsideTimeout)
+	defer cancel()
 	participant := ""
 	if _, p, _, err := wire.ParseReplySubject(d.Subject); err == nil {
 		participant = p
@@ -72,7 +80,7 @@ const headerRequestID = "Saga-Request-Id"
 const natsClient = "nats"
 
 func (c *Coordinator) consumeSubmissions(ctx context.Context) error {
-	consumer := bus.Consumer{Stream: bus.Submissions, Durable: "coordinator", MaxAckPending: 1024}
+	consumer := bus.Consumer{Stream: bus.Submissions, Durable: "coordinator", MaxAckPending: 1024, DrainTimeout: c.cfg.StopTimeout / 2}
 	return c.cfg.Bus.Consume(ctx, consumer, func(d *bus.Delivery) { c.takeSubmission(ctx, d) })
 }
 
@@ -89,6 +97,10 @@ func (c *Coordinator) takeSubmission(ctx context.Context, d *bus.Delivery) {
 		Traceparent: first(d.Header[wire.HeaderTraceparent]), Tracestate: first(d.Header[wire.HeaderTracestate]),
 	}
 	s, err := c.newSubmission(ctx, p)
+	if _, repeated := errors.AsType[*storedError](err); repeated {
+		c.logFailedAck(d.Ack())
+		return
+	}
 	if err != nil {
 		c.refuseSubmission(ctx, d, err)
 		return
@@ -102,14 +114,14 @@ func (c *Coordinator) takeSubmission(ctx context.Context, d *bus.Delivery) {
 		c.logFailedAck(d.Ack())
 	}
 	if err := c.lane(it.id).offer(ctx, it); err != nil {
-		d.Leave()
+		c.logFailedAck(d.Nak())
 	}
 }
 
 // refuseSubmission sets an invalid submission aside; one that failed for another reason comes again.
 func (c *Coordinator) refuseSubmission(ctx context.Context, d *bus.Delivery, err error) {
 	var invalid *saga.InvalidError
-	if errors.As(err, &invalid) || errors.Is(err, ErrKeyReused) || errors.Is(err, ErrIDTaken) {
+	if errors.As(err, &invalid) || errors.Is(err, ErrKeyReused) || errors.Is(err, ErrIDTaken) || errors.Is(err, errCannotStore) {
 		c.setAside(context.WithoutCancel(ctx), d, err)
 		return
 	}
@@ -152,6 +164,9 @@ func (c *Coordinator) wakeDue(ctx context.Context) bool {
 		if ctx.Err() == nil {
 			c.log.Warn("cannot look for what is due, trying again", "error", err)
 		}
+		return false
+	}
+	if len(due) == 0 {
 		return false
 	}
 	heard := c.heard.snapshot()

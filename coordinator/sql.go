@@ -12,9 +12,10 @@ SELECT clock_timestamp(),
        set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),
        set_config('plan_cache_mode', 'force_generic_plan', true)`
 
-// sqlLock locks the rows in the order of their ids, so that batches never wait for each other in a circle.
+// sqlLock locks the rows in the order of their ids, so that batches never wait for each other in a circle. Here
+// and below ids are joined, not compared with ANY, so that each is looked up in its own partition only.
 const sqlLock = `
-SELECT id FROM transactions WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE`
+SELECT t.id FROM unnest($1::uuid[]) AS u (id) JOIN transactions t ON t.id = u.id ORDER BY t.id FOR NO KEY UPDATE OF t`
 
 // sqlUpdate writes each transaction only at the version it was decided on (C9), and fails as a whole if one
 // is not. The timer is lazy: it is moved only to an earlier instant, or by the wake that it caused.
@@ -48,9 +49,11 @@ WITH written AS (
 )
 SELECT expect_rows((SELECT count(*) FROM written), cardinality($1::uuid[]))`
 
+// sqlInsertRequests inserts keys in their order: one that somebody else is inserting is waited for.
 const sqlInsertRequests = `
 INSERT INTO requests (tenant, client, request_id, transaction_id, content_sha256, answer)
-SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::uuid[], $5::bytea[], $6::bytea[])`
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::uuid[], $5::bytea[], $6::bytea[])
+ ORDER BY 1, 2, 3`
 
 const sqlInsertTransactions = `
 INSERT INTO transactions (id, version, status, suspended, tenant, client, request_id, definition, definition_name,
@@ -103,16 +106,17 @@ SELECT t.id, t.version, t.status, t.suspended, t.tenant, t.client, COALESCE(t.re
        t.definition_name, COALESCE(t.why, ''), COALESCE(t.why_step, ''), COALESCE(t.why_code, ''),
        COALESCE(t.why_reason, ''), t.created_at, t.start_at, t.deadline, t.decided_at, t.finished_at, t.wake_at,
        COALESCE(t.traceparent, ''), COALESCE(t.tracestate, '')
-  FROM transactions t WHERE t.id = ANY($1::uuid[])`
+  FROM unnest($1::uuid[]) AS u (id) JOIN transactions t ON t.id = u.id`
 
 const sqlLoadSubmissions = `
-SELECT transaction_id, content_sha256, body FROM submissions WHERE transaction_id = ANY($1::uuid[])`
+SELECT transaction_id, content_sha256, body
+  FROM unnest($1::uuid[]) AS u (id) JOIN submissions ON transaction_id = u.id`
 
 const sqlLoadOperations = `
 SELECT transaction_id, step, phase, state, wait, replaying, attempt, counted, counted_to, floor, revision,
        content_sha256, sent_at, next_at, COALESCE(outcome, ''), COALESCE(code, ''), COALESCE(reason, ''), result,
        COALESCE(result_type, '')
-  FROM operations WHERE transaction_id = ANY($1::uuid[])`
+  FROM unnest($1::uuid[]) AS u (id) JOIN operations ON transaction_id = u.id`
 
 const sqlFindRequests = `
 SELECT r.tenant, r.client, r.request_id, r.transaction_id, r.content_sha256, r.answer
@@ -127,6 +131,8 @@ UPDATE transactions t SET wake_at = clock_timestamp() + $2::interval
  WHERE t.id = ANY(ARRAY(SELECT id FROM transactions WHERE wake_at <= clock_timestamp() ORDER BY wake_at LIMIT $1
                            FOR NO KEY UPDATE SKIP LOCKED))
 RETURNING t.id`
+
+const sqlEnded = `SELECT id FROM transactions WHERE id = ANY($1::uuid[]) AND finished_at IS NOT NULL`
 
 // sqlFloor finds the oldest transaction that has not ended: only those have a timer.
 const sqlFloor = `SELECT min(id::text), clock_timestamp() FROM transactions WHERE wake_at IS NOT NULL`

@@ -1,9 +1,11 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -60,9 +62,11 @@ func (s *store) queueSettings(batch *pgx.Batch) {
 	asked := time.Now()
 	batch.Queue(sqlSettings).QueryRow(func(row pgx.Row) error {
 		var now time.Time
-		err := row.Scan(&now, nil, nil, nil, nil, nil)
+		if err := row.Scan(&now, nil, nil, nil, nil, nil); err != nil {
+			return err
+		}
 		s.clock.observe(asked, now)
-		return err
+		return nil
 	})
 }
 
@@ -77,13 +81,14 @@ func (s *store) queue(batch *pgx.Batch, writes []*write) ([]outbox.Message, erro
 		rearm      updateColumns
 		messages   []outbox.Message
 		letters    pgx.Batch
+		keyed      []*write
 	)
 	for _, w := range writes {
 		switch {
 		case w.before == nil:
 			insert.add(w)
 			if w.rec.requestID != "" {
-				request.add(w)
+				keyed = append(keyed, w)
 			}
 		case w.changed:
 			update.add(w)
@@ -114,6 +119,10 @@ func (s *store) queue(batch *pgx.Batch, writes []*write) ([]outbox.Message, erro
 	if len(rearm.id) > 0 {
 		batch.Queue(sqlRearm, rearm.id, rearm.version, rearm.wakeAt)
 	}
+	slices.SortFunc(keyed, compareKeys) // so that batches with the same keys never wait for each other in a circle
+	for _, w := range keyed {
+		request.add(w)
+	}
 	if len(request.id) > 0 {
 		batch.Queue(sqlInsertRequests, request.args()...)
 	}
@@ -129,6 +138,11 @@ func (s *store) queue(batch *pgx.Batch, writes []*write) ([]outbox.Message, erro
 	}
 	batch.QueuedQueries = append(batch.QueuedQueries, letters.QueuedQueries...)
 	return messages, nil
+}
+
+func compareKeys(a, b *write) int {
+	return cmp.Or(cmp.Compare(a.rec.tx.Tenant, b.rec.tx.Tenant), cmp.Compare(a.rec.client, b.rec.client),
+		cmp.Compare(a.rec.requestID, b.rec.requestID))
 }
 
 // load reads transactions by id. Those that do not exist are absent from the result.
@@ -164,24 +178,23 @@ func (s *store) complete(ctx context.Context, loaded *loading) error {
 		}
 		r.def = def
 		r.tx.Steps = make([]saga.StepState, len(def.Steps))
-		if r.tx.Inputs, err = saga.StoredInputs(def, loaded.bodies[r.tx.ID]); err != nil {
-			return fmt.Errorf("transaction %s: %w", r.tx.ID, err)
+		body := loaded.bodies[r.tx.ID]
+		if r.tx.Inputs, err = saga.StoredInputs(def, body); err != nil {
+			return &faultError{fmt.Sprintf("transaction %s: %v", r.tx.ID, err)}
 		}
+		r.bodyBytes = len(body)
 	}
 	for _, row := range loaded.rows {
 		r := loaded.found[row.id]
 		i := r.def.StepIndex(row.step)
 		if i < 0 {
-			return fmt.Errorf("transaction %s: operation %s/%s is not in its definition", row.id, row.step, row.op.Phase)
+			return &faultError{fmt.Sprintf("transaction %s: operation %s/%s is not in its definition", saga.ID(row.id), row.step, row.op.Phase)}
 		}
 		if row.op.Phase == saga.PhaseTry {
 			r.tx.Steps[i].Try = row.op
 		} else {
 			r.tx.Steps[i].Settle = row.op
 		}
-	}
-	for _, r := range loaded.found {
-		r.bytes = r.size()
 	}
 	return nil
 }

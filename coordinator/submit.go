@@ -2,6 +2,8 @@ package coordinator
 
 import (
 	"context"
+	"errors"
+	"strings"
 
 	"github.com/sagacity-tx/sagacity/saga"
 )
@@ -28,6 +30,7 @@ type submission struct {
 	body   []byte
 	answer []byte
 	ownID  bool // the client made the id: it may be taken
+	sent   bool // a commit of it was tried: if it is found stored, that may be why
 }
 
 func (s *submission) key() requestKey {
@@ -40,7 +43,7 @@ func (s *submission) key() requestKey {
 func (c *Coordinator) Submit(ctx context.Context, p SubmitParams) (Submitted, error) {
 	s, err := c.newSubmission(ctx, p)
 	if err != nil {
-		return Submitted{}, err
+		return replayed(err)
 	}
 	return c.submit(ctx, s)
 }
@@ -59,7 +62,12 @@ func (c *Coordinator) submit(ctx context.Context, s *submission) (Submitted, err
 func (c *Coordinator) SubmitAndWait(ctx, waitCtx context.Context, p SubmitParams) (Submitted, View, error) {
 	s, err := c.newSubmission(ctx, p)
 	if err != nil {
-		return Submitted{}, View{}, err
+		submitted, err := replayed(err)
+		if err != nil {
+			return submitted, View{}, err
+		}
+		v, err := c.Wait(waitCtx, p.Caller, submitted.ID)
+		return submitted, v, err
 	}
 	ch := c.waiters.add(s.rec.tx.ID)
 	defer c.waiters.remove(s.rec.tx.ID, ch)
@@ -97,27 +105,74 @@ func (c *Coordinator) newSubmission(ctx context.Context, p SubmitParams) (*submi
 	if err != nil {
 		return nil, err
 	}
-	now := c.store.clock.now()
-	if err := parsed.CheckTimes(now); err != nil {
-		return nil, err
-	}
 	id := parsed.ID
 	if id.IsZero() {
 		if id, err = newID(); err != nil {
 			return nil, err
 		}
 	}
-	if err := c.store.definitions.store(ctx, def); err != nil {
-		return nil, err
-	}
+	now := c.store.clock.now()
 	s := &submission{body: p.Body, answer: answerFor(id), ownID: !parsed.ID.IsZero()}
 	s.rec = record{
 		tx: parsed.Transaction(p.Caller.Tenant, id, now), def: def.def, defSHA256: def.sha256,
 		definitionName: parsed.Definition.Name, client: p.Caller.Client, requestID: p.RequestID,
-		contentSHA256: parsed.ContentSHA256(),
+		contentSHA256: parsed.ContentSHA256(), bodyBytes: len(p.Body),
 	}
-	s.rec.tx.Traceparent, s.rec.tx.Tracestate = p.Traceparent, p.Tracestate
-	return s, nil
+	s.rec.tx.Traceparent = traceValue(p.Traceparent, traceparentBytesMax)
+	s.rec.tx.Tracestate = traceValue(p.Tracestate, tracestateBytesMax)
+	if err := parsed.CheckTimes(now); err != nil {
+		return nil, c.tooLate(ctx, s, err)
+	}
+	return s, c.store.definitions.store(ctx, def)
+}
+
+// storedError is a submission that was accepted earlier, with what it was answered.
+type storedError struct{ answer []byte }
+
+func (e *storedError) Error() string { return "it was submitted before" }
+
+// tooLate decides about a submission whose times do not fit any more: a repetition of one that was accepted in
+// time gets its answer (I2), anything else the error.
+func (c *Coordinator) tooLate(ctx context.Context, s *submission, err error) error {
+	if s.rec.requestID == "" {
+		return err
+	}
+	found, findErr := c.store.findRequests(ctx, []requestKey{s.key()})
+	if findErr != nil {
+		return findErr
+	}
+	switch first, known := found[s.key()]; {
+	case !known:
+		return err
+	case first.contentSHA256 != s.rec.contentSHA256:
+		return ErrKeyReused
+	default:
+		return &storedError{answer: first.answer}
+	}
+}
+
+// replayed turns the error of a repetition into its answer.
+func replayed(err error) (Submitted, error) {
+	var stored *storedError
+	if !errors.As(err, &stored) {
+		return Submitted{}, err
+	}
+	id, err := answerID(stored.answer)
+	return Submitted{ID: id, Answer: stored.answer, Replayed: true}, err
+}
+
+// Limits of W3C Trace Context.
+const (
+	traceparentBytesMax = 128
+	tracestateBytesMax  = 512
+)
+
+// traceValue drops what cannot be a trace header: tracing must not stop a transaction.
+func traceValue(s string, bytesMax int) string {
+	if len(s) > bytesMax || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f }) {
+		return ""
+	}
+	return s
 }
 
 // answerFor makes the answer that is stored with a request key: id and links, no state.

@@ -50,4 +50,5 @@ type Change struct {
 	Tenant        string
 	TransactionID saga.ID
 	Message       wire.Message // with To open: the command
+	Version       int64        // with To replaying or discarded: what the operator saw; zero: any
 }

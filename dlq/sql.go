@@ -12,14 +12,16 @@ VALUES ($1, 'operation', 'open', $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 
        headers = EXCLUDED.headers, body = EXCLUDED.body, buried_count = d.buried_count + 1,
        updated_at = clock_timestamp()`
 
-// A replay or discard must find the dead letter open; a second click finds it is not (D2).
+// A replay or discard must find the dead letter open, at the version that the operator saw (D2). The transaction's
+// version has decided already that it is open: if it is not found, trying again is of no use.
 const sqlClaim = `
 WITH written AS (
     UPDATE dead_letters SET status = $4, version = version + 1, attempt = $5, updated_at = clock_timestamp()
      WHERE kind = 'operation' AND transaction_id = $1 AND step = $2 AND phase = $3 AND status = 'open'
+       AND ($6::bigint = 0 OR version = $6)
     RETURNING 1
 )
-SELECT expect_rows((SELECT count(*) FROM written), 1)`
+SELECT expect_rows((SELECT count(*) FROM written), 1, 'SG404')`
 
 const sqlEnd = `
 UPDATE dead_letters SET status = $4, version = version + 1, updated_at = clock_timestamp()

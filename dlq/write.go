@@ -19,13 +19,17 @@ type Execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// Queue adds the change to a batch that also writes the transaction it follows from.
+// CodeMoved is the SQLSTATE of a batch that did not find a dead letter open at the version that its operator saw.
+const CodeMoved = "SG404"
+
+// Queue adds the change to a batch that also writes the transaction it follows from. The batch fails with
+// CodeMoved if an operator's change comes too late.
 func Queue(batch *pgx.Batch, c Change) error {
 	switch c.To {
 	case saga.DeadLetterOpen:
 		return queueOpen(batch, c)
 	case saga.DeadLetterReplaying, saga.DeadLetterDiscarded:
-		batch.Queue(sqlClaim, uuid.UUID(c.TransactionID), c.Step, string(c.Phase), string(c.To), c.Attempt)
+		batch.Queue(sqlClaim, uuid.UUID(c.TransactionID), c.Step, string(c.Phase), string(c.To), c.Attempt, c.Version)
 	default:
 		batch.Queue(sqlEnd, uuid.UUID(c.TransactionID), c.Step, string(c.Phase), string(c.To))
 	}
@@ -42,9 +46,9 @@ func queueOpen(batch *pgx.Batch, c Change) error {
 		return err
 	}
 	cmd := &c.Command
-	reason := pg.Text(c.Reason, saga.ReasonBytesMax)
-	batch.Queue(sqlOpen, id, c.Cause, string(c.Outcome), reason,
-		fingerprint(cmd.Participant, cmd.Action, string(c.Phase), c.Cause, reason), c.Tenant, uuid.UUID(c.TransactionID), c.Step,
+	cause, reason := pg.Text(c.Cause, saga.CodeBytesMax), pg.Text(c.Reason, saga.ReasonBytesMax)
+	batch.Queue(sqlOpen, id, cause, string(c.Outcome), reason,
+		fingerprint(cmd.Participant, cmd.Action, string(c.Phase), cause, reason), c.Tenant, uuid.UUID(c.TransactionID), c.Step,
 		string(c.Phase), cmd.Participant, cmd.Action, c.Attempt, cmd.Revision, cmd.ContentSHA256[:], c.Message.Subject,
 		headers, notNil(c.Message.Data), cmd.Traceparent)
 	return nil

@@ -18,6 +18,9 @@ func (m *machine) replay(ev ReplayRequested) error {
 	return nil
 }
 
+// codeDiscarded is the code of a cause that is an operator's discard of a try.
+const codeDiscarded = "discarded"
+
 // discard gives a dead letter's operation up (S2.13): a saga or tcc try cancels the transaction, a pivot's
 // try is fenced, and whatever waited for a confirm, cancel or retriable try goes on without it.
 func (m *machine) discard(ev DiscardRequested) error {
@@ -31,7 +34,7 @@ func (m *machine) discard(ev DiscardRequested) error {
 	}
 	m.deadLetter(step, op, DeadLetterDiscarded)
 	m.effects.Changed = true
-	cause := Cause{Why: WhyExhausted, Step: s.Name, Code: "discarded", Reason: op.LastReason}
+	cause := Cause{Why: WhyExhausted, Step: s.Name, Code: codeDiscarded, Reason: op.LastReason}
 	switch {
 	case op.Phase == PhaseTry && s.Kind == KindPivot:
 		m.hold(step)

@@ -22,6 +22,7 @@ import (
 //	reply step/phase outcome [result] [code=…] [reason="…"] [attempt=1] [revision=1] [after=5s] [state=tried] [type=…]
 //	wake · next (moves the clock to the next wake and wakes) · heard participant (it answered another operation)
 //	cancel · replay step/phase · discard step/phase · resolve
+//	explain                                            (only under testdata/explain: see TestExplain)
 //	at +10s command                                    moves the clock first
 //
 // The runner itself checks that an event that changes nothing leaves the transaction equal, that attempts never
@@ -124,6 +125,8 @@ func (s *story) run(cmd, more []string) string {
 		return s.step(saga.DiscardRequested{Step: step, Phase: phase})
 	case "resolve":
 		return s.step(saga.ResolveRequested{})
+	case "explain":
+		return s.explain()
 	}
 	s.must(false, "no such command: %s", cmd[0])
 	return ""
@@ -139,6 +142,7 @@ func (s *story) step(ev saga.Event) string {
 	}
 	s.must(effects.Changed || reflect.DeepEqual(next, before), "changed without saying so")
 	s.tx, s.wake = next, effects.Wake
+	checkExplanation(s.def, s.tx, s.now, s.must)
 	var again []bool
 	for _, c := range effects.Commands {
 		again = append(again, s.check(c))

@@ -25,14 +25,20 @@ func (m *machine) wake(ev Woken) error {
 	return nil
 }
 
+// What is recorded of an attempt that ended without a reply.
+const (
+	codeTimeout   = "timeout"
+	reasonTimeout = "no reply within "
+)
+
 // timeOut ends an attempt without a reply: its outcome is unknown, never failed (U1). It counts towards
 // exhaustion only if the participant answered others meanwhile; the silence of a whole participant is an
 // outage, whose victims wait. What must go forward never exhausts by silence (S2.8).
 func (m *machine) timeOut(step int, op *Operation, heard map[string]time.Time) {
 	s := &m.def.Steps[step]
 	silence := Reply{
-		Outcome: OutcomeUnknown, Code: "timeout", Attempt: op.Attempt,
-		Reason: "no reply within " + s.attemptTimeout().String(),
+		Outcome: OutcomeUnknown, Code: codeTimeout, Attempt: op.Attempt,
+		Reason: reasonTimeout + s.attemptTimeout().String(),
 	}
 	m.attemptEnded(step, op, silence)
 	op.postpone(WaitBackoff, m.now.Add(m.delay(step, op)))

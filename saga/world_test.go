@@ -99,6 +99,9 @@ func (w *world) step(ev saga.Event) {
 		w.checkDeadLetters(effects)
 	}
 	w.checkWake()
+	if w.steps%8 == 0 {
+		checkExplanation(w.def, w.tx, w.now, w.must)
+	}
 	w.count(ev, effects)
 	w.commands = append(w.commands, effects.Commands...)
 }

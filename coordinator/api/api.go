@@ -25,6 +25,7 @@ type Coordinator interface {
 	FindByRequest(ctx context.Context, caller coordinator.Caller, requestID string) (coordinator.View, error)
 	List(ctx context.Context, caller coordinator.Caller, f coordinator.Filter) ([]coordinator.View, error)
 	Attempts(ctx context.Context, caller coordinator.Caller, id saga.ID) ([]saga.AttemptEnd, error)
+	Explain(ctx context.Context, caller coordinator.Caller, id saga.ID) (coordinator.Explained, error)
 	Cancel(ctx context.Context, caller coordinator.Caller, id saga.ID, reason string) (coordinator.View, error)
 }
 

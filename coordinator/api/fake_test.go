@@ -63,6 +63,10 @@ func (f *fake) Attempts(context.Context, coordinator.Caller, saga.ID) ([]saga.At
 	return nil, f.err
 }
 
+func (f *fake) Explain(context.Context, coordinator.Caller, saga.ID) (coordinator.Explained, error) {
+	return coordinator.Explained{}, f.err
+}
+
 func (f *fake) Cancel(context.Context, coordinator.Caller, saga.ID, string) (coordinator.View, error) {
 	return coordinator.View{}, f.err
 }

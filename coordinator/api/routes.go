@@ -158,6 +158,11 @@ func transactionRoutes() []route {
 			answers: []answerDoc{{200, "the oldest first, at most 1,000", reflect.TypeFor[Attempts](), nil}}, codes: []string{"invalid_id", codeNotFound},
 		},
 		{
+			method: http.MethodGet, path: "/v1/transactions/{id}/explain", access: accessClient, handle: (*Handler).explainTransaction, name: "explainTransaction",
+			summary: "Say in sentences why a transaction waits, what happens next and what can be done",
+			answers: []answerDoc{{200, "sentences for people, and the same for programs", reflect.TypeFor[Explanation](), nil}}, codes: []string{"invalid_id", codeNotFound},
+		},
+		{
 			method: http.MethodGet, path: "/v1/requests", access: accessClient, handle: (*Handler).findRequest, name: "findRequest",
 			summary: "Read the transaction that was submitted with an Idempotency-Key",
 			params:  []*huma.Param{{In: "query", Name: "id", Required: true, Description: "the Idempotency-Key", Schema: stringSchema()}},

@@ -28,6 +28,7 @@ func TestTransactionsBelongToTheirClient(t *testing.T) {
 		w.call("GET", path, "", "X-Client", other).problem(404, "not_found")
 		w.call("GET", path+"?wait=10s", "", "X-Client", other).problem(404, "not_found")
 		w.call("GET", path+"/attempts", "", "X-Client", other).problem(404, "not_found")
+		w.call("GET", path+"/explain", "", "X-Client", other).problem(404, "not_found")
 		w.call("POST", path+"/cancel", "", "X-Client", other).problem(404, "not_found")
 		w.call("GET", "/v1/requests?id=k", "", "X-Client", other).problem(404, "not_found")
 		if page := decode[api.Transactions](w.call("GET", "/v1/transactions", "", "X-Client", other)); len(page.Transactions) != 0 {

@@ -118,7 +118,8 @@ $$;
 
 -- +goose StatementBegin
 -- ensure_partitions makes the partitions from last week to the given number of weeks ahead. It is safe to
--- call at any time and from several sessions; rows outside all ranges go to the default partitions.
+-- call at any time and from several sessions. Rows outside all ranges go to the default partitions; a week that
+-- has rows there already (the clock was set) is left to them.
 CREATE FUNCTION ensure_partitions(weeks_ahead integer) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     this_week bigint := floor(extract(epoch FROM clock_timestamp()) / (7 * 86400));
@@ -133,11 +134,17 @@ BEGIN
         FOR week IN this_week - 1 .. this_week + weeks_ahead LOOP
             part := parent || '_w' || week;
             CONTINUE WHEN to_regclass(part) IS NOT NULL;
-            EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)',
-                           part, parent, week_floor(week), week_floor(week + 1));
+            BEGIN
+                EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)',
+                               part, parent, week_floor(week), week_floor(week + 1));
+            EXCEPTION WHEN check_violation THEN
+                RAISE WARNING 'partition % cannot be made: % has rows of that week', part, parent || '_rest';
+                CONTINUE;
+            END;
             IF parent IN ('transactions', 'operations') THEN
-                -- room on the page for the few updates of a row's short life (HOT), and frequent small vacuums
-                EXECUTE format('ALTER TABLE %I SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02)', part);
+                -- room on the page for the few updates of a row's short life (HOT): rows that were inserted
+                -- together are updated together; and frequent small vacuums
+                EXECUTE format('ALTER TABLE %I SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02)', part);
             END IF;
         END LOOP;
     END LOOP;

@@ -48,13 +48,12 @@ CREATE INDEX audit_object ON audit (object, at);
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- expect_rows makes a write that did not find every row at its expected version fail as a whole (C9).
--- The coordinator's own writes use it too.
-CREATE FUNCTION expect_rows(written bigint, expected bigint) RETURNS void LANGUAGE plpgsql AS $$
+-- expect_rows makes a write that did not find every row as it expects them fail as a whole. The coordinator's own
+-- writes use it too: SG409 says that rows are at another version than the one decided on (C9).
+CREATE FUNCTION expect_rows(written bigint, expected bigint, code text DEFAULT 'SG409') RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF written <> expected THEN
-        RAISE EXCEPTION 'version conflict: % of % rows were at the expected version', written, expected
-            USING ERRCODE = 'SG409';
+        RAISE EXCEPTION '% of % rows were as expected', written, expected USING ERRCODE = code;
     END IF;
 END
 $$;
@@ -62,4 +61,4 @@ $$;
 
 -- +goose Down
 DROP TABLE audit, dead_letters;
-DROP FUNCTION expect_rows(bigint, bigint);
+DROP FUNCTION expect_rows(bigint, bigint, text);

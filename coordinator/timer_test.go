@@ -1,0 +1,162 @@
+package coordinator_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sagacity-tx/sagacity/coordinator"
+	"github.com/sagacity-tx/sagacity/saga"
+)
+
+// wakeAt returns what a transaction's timer is set to: a time, "infinity" or "never".
+func (w *world) wakeAt(id saga.ID) (text string) {
+	w.t.Helper()
+	err := w.pool.QueryRow(w.ctx(10*time.Second), `SELECT COALESCE(wake_at::text, 'never') FROM transactions WHERE id = $1`, id.String()).Scan(&text)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return text
+}
+
+// "wake_at is set" means "has not ended": infinity when only a person can go on, NULL after the end.
+func TestTimerStates(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, _ := w.coordinator(noTimers)
+	def := define(saga.KindTCC, 1)
+	deliver := func(r saga.Reply) {
+		t.Helper()
+		if err := c.Deliver(w.ctx(10*time.Second), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := w.submit(c, def, "")
+	if at := w.wakeAt(id); at == "infinity" || at == "never" {
+		t.Errorf("running: wakes at %s", at)
+	}
+	deliver(done(id, "s1", saga.PhaseTry))
+	deliver(fault(done(id, "s1", saga.PhaseConfirm), saga.FaultConflict))
+	if err := c.Wake(w.ctx(10*time.Second), id); err != nil { // lazy: it is moved when it fires
+		t.Fatal(err)
+	}
+	if at := w.wakeAt(id); at != "infinity" {
+		t.Errorf("suspended: wakes at %s, want infinity", at)
+	}
+	if v := w.get(c, id); !v.WakeAt.IsZero() || !v.Suspended {
+		t.Errorf("view: %+v", v)
+	}
+	letter := w.letters(c, filterOf(id))[0]
+	if err := c.Admin().Replay(w.ctx(10*time.Second), coordinator.ReplayParams{Actor: "ann", DeadLetter: letter.ID, Reason: "fixed"}); err != nil {
+		t.Fatal(err)
+	}
+	if at := w.wakeAt(id); at == "infinity" || at == "never" {
+		t.Errorf("replayed: wakes at %s", at)
+	}
+	deliver(done(id, "s1", saga.PhaseConfirm))
+	if at := w.wakeAt(id); at != "never" {
+		t.Errorf("ended: wakes at %s", at)
+	}
+	if err := c.Wake(w.ctx(10*time.Second), id); err != nil {
+		t.Fatal(err)
+	}
+	if at := w.wakeAt(id); at != "never" {
+		t.Errorf("woken after its end: wakes at %s", at)
+	}
+}
+
+// A timer is moved to an earlier instant by whoever brings one, and to a later one only by the wake itself (lazy
+// timers never lose a wake).
+func TestLazyTimers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, _ := w.coordinator(noTimers)
+	id := w.submit(c, saga.Define("order").Saga("s1", "stock", "reserve", saga.AttemptTimeout(time.Hour)).
+		Saga("s2", "stock", "reserve", saga.AttemptTimeout(time.Minute)).
+		Saga("s3", "stock", "reserve", saga.AttemptTimeout(time.Hour)).MustBuild(), "")
+	first := w.wakeAt(id)
+	if err := c.Deliver(w.ctx(10*time.Second), done(id, "s1", saga.PhaseTry)); err != nil {
+		t.Fatal(err)
+	}
+	second := w.wakeAt(id)
+	if second >= first {
+		t.Errorf("s2 is due at %s, but the timer is at %s", second, first)
+	}
+	if err := c.Deliver(w.ctx(10*time.Second), done(id, "s2", saga.PhaseTry)); err != nil {
+		t.Fatal(err)
+	}
+	if third := w.wakeAt(id); third != second {
+		t.Errorf("a reply moved the timer from %s to the later %s", second, third)
+	}
+	if err := c.Wake(w.ctx(10*time.Second), id); err != nil {
+		t.Fatal(err)
+	}
+	if fourth := w.wakeAt(id); fourth <= second {
+		t.Errorf("the wake left the timer at %s", fourth)
+	}
+	if v := w.get(c, id); v.Version != 3 {
+		t.Errorf("moving the timer counts as a write: version %d", v.Version)
+	}
+}
+
+// Every instant that something is due at is met in time by the database's clock when idle: a delayed start, the
+// deadline, an attempt's timeout, with clocks that differ by minutes. Never early, at most 250 ms late (C10).
+func TestPunctual(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, _ := w.coordinator()
+	const late = 250 * time.Millisecond
+	check := func(what string, due, happened time.Time, tolerance time.Duration) {
+		t.Helper()
+		if d := happened.Sub(due); d < 0 || d > tolerance {
+			t.Errorf("%s: %s late", what, d)
+		}
+	}
+	slack := func() time.Duration { return late }
+	if testing.Short() || raceEnabled { // the machine is slower than the clock
+		slack = func() time.Duration { return 20 * late }
+	}
+	for range 5 {
+		var now time.Time
+		if err := w.pool.QueryRow(w.ctx(5*time.Second), `SELECT clock_timestamp()`).Scan(&now); err != nil {
+			t.Fatal(err)
+		}
+		def := saga.Define("order").Saga("s1", "nobody", "reserve").MustBuild()
+		start := now.Add(300 * time.Millisecond).Truncate(time.Microsecond)
+		s, err := c.Submit(w.ctx(10*time.Second), coordinator.SubmitParams{Caller: caller, Body: bodyWith(def, map[string]any{"start_at": start, "timeout": "300ms"})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := w.get(c, s.ID); v.Status != saga.StatusAccepted || v.Result != saga.ResultAccepted || len(v.Steps[0].Operations) != 0 {
+			t.Fatalf("got %s, %s", v.Status, v.Result)
+		}
+		w.until("it is cancelling", func() bool { return w.get(c, s.ID).Status == saga.StatusCancelling })
+		v := w.get(c, s.ID)
+		if !v.Deadline.Equal(start.Add(300 * time.Millisecond)) {
+			t.Errorf("the deadline is %s after the start", v.Deadline.Sub(start))
+		}
+		if sent := v.Steps[0].Operations[0].SentAt; sent.Before(start) {
+			t.Errorf("started %s early", start.Sub(sent))
+		} else {
+			check("start", start, sent, slack())
+		}
+		check("deadline", v.Deadline, v.DecidedAt, slack())
+	}
+}
+
+// A wave of timers that are due at once does not lose one.
+func TestManyTimersAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, _ := w.coordinator(func(cfg *coordinator.Config) { cfg.TimerBatchMax = 50 })
+	const n = 300
+	def := saga.Define("order").Saga("s1", "nobody", "reserve").Timeout(time.Second).MustBuild()
+	for range n {
+		w.submit(c, def, "")
+	}
+	w.until("all are cancelling", func() bool {
+		return w.count(`SELECT count(*) FROM transactions WHERE status = 'cancelling' AND why = 'deadline'`) == n
+	})
+	if early := w.count(`SELECT count(*) FROM transactions WHERE decided_at < deadline`); early != 0 {
+		t.Errorf("%d were decided early", early)
+	}
+}
