@@ -16,7 +16,7 @@ PKG ?= ./...
 RUN ?=
 TEST_FLAGS := $(if $(RUN),-run '$(RUN)') $(if $(RACE),-race)
 FUZZTIME ?= 20s
-CRASH_COUNT ?= 5
+CRASH_COUNT ?= 3
 
 LINT_VERSION := $(shell awk '$$1 == "github.com/golangci/golangci-lint/v2" { print $$2 }' tools/go.mod)
 LINT := bin/golangci-lint-$(LINT_VERSION)
@@ -25,7 +25,7 @@ LINT := bin/golangci-lint-$(LINT_VERSION)
 
 .PHONY: help
 help: ## List the targets
-	@awk 'BEGIN { FS = ":.*## " } /^##@ / { print substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
+	@awk 'BEGIN { FS = ":.*## " } /^##@ / { print substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
 
 ##@ Run
 
@@ -33,6 +33,18 @@ help: ## List the targets
 dev: ## Run a coordinator with all it needs and a demo (ARGS="…" for its flags)
 	@scripts/ensure-postgres.sh
 	@$(GO) run -ldflags '$(LDFLAGS)' ./cmd/coordinator dev $(ARGS)
+
+.PHONY: cluster
+cluster: ## Build and run a cluster in containers (docs/cluster.md)
+	@VERSION='$(VERSION)' deploy/cluster.sh up
+
+.PHONY: cluster-demo
+cluster-demo: ## Run the demo on the cluster (KILL=1 kills containers meanwhile)
+	@deploy/cluster.sh demo $(if $(filter-out 0,$(KILL)),--kill) $(ARGS)
+
+.PHONY: cluster-down
+cluster-down: ## Remove the cluster with its data
+	@deploy/cluster.sh down
 
 .PHONY: bench
 bench: ## Measure speed beside its comparison (ARGS="…" for its flags)
@@ -50,6 +62,10 @@ test: ## Run the tests (PKG=./saga/... RUN=TestName RACE=1)
 	@scripts/ensure-postgres.sh
 	$(GO) test $(PKG) $(TEST_FLAGS) -timeout 20m
 
+.PHONY: test-containers
+test-containers: ## Test on PostgreSQL and NATS in containers (POSTGRES_IMAGE=… NATS_IMAGE=…)
+	cd internal/containers && $(GO) test ./... $(TEST_FLAGS) -count=1 -timeout 20m
+
 .PHONY: verify
 verify: verify-rules verify-modules verify-format verify-lint ## Check format, vet, linters, package arrows, modules, rules
 
@@ -60,6 +76,7 @@ verify-rules:
 .PHONY: verify-modules
 verify-modules:
 	$(GO) mod tidy -diff
+	cd internal/containers && $(GO) mod tidy -diff
 	$(GO) mod verify
 
 .PHONY: verify-format
@@ -70,6 +87,7 @@ verify-format: $(LINT)
 verify-lint: $(LINT)
 	$(GO) vet ./...
 	$(LINT) run ./...
+	cd internal/containers && $(GO) vet ./... && $(CURDIR)/$(LINT) run ./...
 	scripts/test-depguard.sh $(LINT)
 
 .PHONY: verify-long

@@ -295,7 +295,7 @@ func (w *world) makeTrouble() saga.ID {
 
 	w.until("a dead letter", func() bool { return len(w.deadLetters()) == 1 })
 	letter := w.deadLetters()[0]
-	if err := w.coordinator.Admin().Replay(w.ctx, coordinator.ReplayParams{Actor: "ann", DeadLetter: letter.ID, Reason: "again"}); err != nil {
+	if err := w.coordinator.Admin().Replay(w.ctx, coordinator.LetterParams{Actor: "ann", DeadLetter: letter.ID, Reason: "again"}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.until("the dead letter is open again", func() bool {

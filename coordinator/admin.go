@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 
 	"github.com/sagacity-tx/sagacity/dlq"
+	"github.com/sagacity-tx/sagacity/internal/pg"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -40,7 +42,11 @@ func (a Admin) DeadLetter(ctx context.Context, id uuid.UUID) (DeadLetterDetail, 
 		return DeadLetterDetail{}, err
 	}
 	d := DeadLetterDetail{DeadLetter: letter}
-	if d.Audit, err = dlq.ListAudit(ctx, a.c.cfg.Pool, id.String(), auditShown); err != nil || letter.Kind != dlq.KindOperation {
+	objects := []string{id.String()}
+	if letter.Kind == dlq.KindOperation {
+		objects = append(objects, letter.TransactionID.String()) // what resolved it
+	}
+	if d.Audit, err = dlq.ListAudit(ctx, a.c.cfg.Pool, objects, auditShown); err != nil || letter.Kind != dlq.KindOperation {
 		return d, err
 	}
 	if d.Attempts, err = a.c.attempts(ctx, letter.TransactionID, letter.Step, letter.Phase); err != nil {
@@ -54,35 +60,163 @@ func (a Admin) DeadLetter(ctx context.Context, id uuid.UUID) (DeadLetterDetail, 
 	return d, err
 }
 
-// ReplayParams says who replays what, and why.
-type ReplayParams struct {
+// LetterParams says who replays or discards which dead letter, and why.
+type LetterParams struct {
 	Actor      string
 	DeadLetter uuid.UUID
 	Version    int64 // of the dead letter that the operator saw; zero: whatever it is now
 	Reason     string
 }
 
+// ResolveParams says who resolves which transaction, and why.
+type ResolveParams struct {
+	Actor       string
+	Transaction saga.ID
+	Version     int64 // of the transaction that the operator saw; zero: whatever it is now
+	Reason      string
+}
+
+// What operators do, as the audit calls it.
+const (
+	actionReplay  = "replay"
+	actionDiscard = "discard"
+	actionResolve = "resolve"
+)
+
 // Replay sends a dead letter's operation again, with the same identity, once (D2). Errors: dlq.ErrNotFound,
 // ErrStale, and *saga.StateError: obsolete after the decision (D3), not_a_dead_letter for a second click.
-func (a Admin) Replay(ctx context.Context, p ReplayParams) error {
+func (a Admin) Replay(ctx context.Context, p LetterParams) error {
+	_, err := a.act(ctx, actionReplay, p)
+	return err
+}
+
+// Discard gives a dead letter up (S2.13): a saga or tcc try cancels its transaction, a pivot's try is fenced, and
+// a confirm, cancel or retriable try is never done. The returned view is the transaction after that, nil for a
+// message. Errors: as of Replay, and a *saga.StateError with the code fence.
+func (a Admin) Discard(ctx context.Context, p LetterParams) (*View, error) {
+	return a.act(ctx, actionDiscard, p)
+}
+
+// act is the one path of what is done about a dead letter.
+func (a Admin) act(ctx context.Context, action string, p LetterParams) (*View, error) {
 	letter, err := dlq.Get(ctx, a.c.cfg.Pool, p.DeadLetter)
-	entry := dlq.AuditEntry{Actor: p.Actor, Action: "replay", Object: p.DeadLetter.String(), Allowed: true, Reason: p.Reason}
+	entry := dlq.AuditEntry{Actor: p.Actor, Action: action, Object: p.DeadLetter.String(), Allowed: true, Reason: p.Reason}
+	var view *View
 	switch {
 	case err != nil:
-	case letter.Kind != dlq.KindOperation:
-		err = &saga.StateError{Code: saga.CodeNotDeadLetter, Event: "replay", Problem: "bytes that nobody understood cannot be sent again"}
+	case letter.Kind != dlq.KindOperation && action == actionReplay:
+		err = &saga.StateError{Code: saga.CodeNotDeadLetter, Event: action, Problem: "bytes that nobody understood cannot be sent again"}
 	case letter.Status == saga.DeadLetterObsolete:
-		err = &saga.StateError{Code: saga.CodeObsolete, Event: "replay", Operation: letter.Step + "/" + string(letter.Phase),
-			Problem: "the transaction has been decided without it"}
+		err = &saga.StateError{
+			Code: saga.CodeObsolete, Event: action, Operation: letter.Step + "/" + string(letter.Phase),
+			Problem: "the transaction has been decided without it",
+		}
 	case p.Version != 0 && p.Version != letter.Version:
 		err = fmt.Errorf("%w: version %d is now %d", ErrStale, p.Version, letter.Version)
+	case letter.Kind != dlq.KindOperation:
+		err = a.discardMessage(ctx, &letter, entry)
 	default:
-		_, err = a.c.ask(ctx, &item{
-			id: letter.TransactionID, audit: &entry, letter: p.Version,
-			event: saga.ReplayRequested{Step: letter.Step, Phase: letter.Phase},
+		view, err = a.carryOut(ctx, &item{
+			id: letter.TransactionID, audit: &entry, letter: p.Version, event: letterEvent(action, letter.Step, letter.Phase),
 		})
 	}
-	return a.recordRefusal(ctx, entry, err)
+	return view, a.recordRefusal(ctx, entry, err)
+}
+
+func letterEvent(action, step string, phase saga.Phase) saga.Event {
+	if action == actionDiscard {
+		return saga.DiscardRequested{Step: step, Phase: phase}
+	}
+	return saga.ReplayRequested{Step: step, Phase: phase}
+}
+
+// discardMessage gives a message up, at the version that was read just now.
+func (a Admin) discardMessage(ctx context.Context, letter *dlq.DeadLetter, entry dlq.AuditEntry) error {
+	notOpen := &saga.StateError{Code: saga.CodeNotDeadLetter, Event: actionDiscard, Problem: "the message is " + string(letter.Status)}
+	if letter.Status != saga.DeadLetterOpen {
+		return notOpen
+	}
+	err := dlq.DiscardMessage(ctx, a.c.cfg.Pool, letter.ID, letter.Version, entry)
+	switch {
+	case pg.Code(err) == dlq.CodeMoved:
+		return ErrStale // somebody else was faster
+	case pg.CommitUnknown(err):
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
+	return err
+}
+
+// Resolve gives up all open dead letters of a transaction in one write (S2.13). What waited for them goes on, and
+// then the transaction ends as resolved. Errors: ErrNotFound, ErrStale, and *saga.StateError: outstanding while it
+// is undecided or operations without a dead letter are under way, obsolete once it has ended, not_a_dead_letter if
+// nothing is to be given up.
+func (a Admin) Resolve(ctx context.Context, p ResolveParams) (View, error) {
+	entry := dlq.AuditEntry{Actor: p.Actor, Action: actionResolve, Object: p.Transaction.String(), Allowed: true, Reason: p.Reason}
+	view, err := a.carryOut(ctx, &item{id: p.Transaction, audit: &entry, version: p.Version, event: saga.ResolveRequested{}})
+	if err = a.recordRefusal(ctx, entry, err); err != nil {
+		return View{}, err
+	}
+	return *view, nil
+}
+
+// carryOut judges an operator's event in its lane, and stores it with its audit entry.
+func (a Admin) carryOut(ctx context.Context, it *item) (*View, error) {
+	o, err := a.c.ask(ctx, it)
+	if err != nil {
+		return nil, err
+	}
+	view := o.rec.view()
+	return &view, nil
+}
+
+// auditOf completes the entry of an action that is carried out: it names every operation whose effect is not known
+// from now on (S2.13).
+func auditOf(entry dlq.AuditEntry, rec *record, effects *saga.Effects) dlq.AuditEntry {
+	var unknown []string
+	for i := range effects.DeadLetters {
+		letter := &effects.DeadLetters[i]
+		if letter.To != saga.DeadLetterDiscarded {
+			continue
+		}
+		step := &rec.tx.Steps[rec.def.StepIndex(letter.Step)]
+		for _, op := range []*saga.Operation{&step.Try, &step.Settle} {
+			if op.Phase == letter.Phase && op.State == saga.OperationGivenUp {
+				unknown = append(unknown, letter.Step+"/"+string(letter.Phase))
+			}
+		}
+	}
+	if len(unknown) > 0 {
+		entry.Detail = "effect not known: " + strings.Join(unknown, ", ")
+	}
+	return entry
+}
+
+// lateAudit makes the entry of a definitive reply to an operation that was given up: it changes nothing, and those
+// who gave it up may want to know (S2.13).
+func lateAudit(rec *record, ev saga.Event, unexpected saga.Unexpected) []dlq.AuditEntry {
+	replied, ok := ev.(saga.Replied)
+	if !ok || unexpected != saga.UnexpectedLate {
+		return nil
+	}
+	r := &replied.Reply
+	switch r.Outcome {
+	case saga.OutcomeDone, saga.OutcomeRefused, saga.OutcomeHanging:
+	default:
+		return nil
+	}
+	i := rec.def.StepIndex(r.Step)
+	if i < 0 {
+		return nil
+	}
+	for _, op := range []*saga.Operation{&rec.tx.Steps[i].Try, &rec.tx.Steps[i].Settle} {
+		if op.Phase == r.Phase && op.State == saga.OperationGivenUp {
+			return []dlq.AuditEntry{{
+				Actor: "participant " + r.Participant, Action: "late_reply", Object: rec.tx.ID.String(), Allowed: true,
+				Detail: fmt.Sprintf("%s/%s was given up, and is %s after all", r.Step, r.Phase, r.Outcome),
+			}}
+		}
+	}
+	return nil
 }
 
 // recordRefusal records an action that was not carried out, and returns why.

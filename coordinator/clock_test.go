@@ -11,7 +11,7 @@ func TestClock(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	within := func(t *testing.T, c *clock, want time.Duration, tolerance time.Duration) {
 		t.Helper()
-		if off := c.now().Sub(time.Now()) - want; off < -tolerance || off > tolerance {
+		if off := time.Until(c.now()) - want; off < -tolerance || off > tolerance {
 			t.Errorf("off by %s", off)
 		}
 	}

@@ -69,8 +69,10 @@ func (c *updateColumns) add(w *write) {
 }
 
 func (c *updateColumns) args() []any {
-	return []any{c.id, c.version, c.status, c.suspended, c.why, c.whyStep, c.whyCode, c.whyReason,
-		c.decidedAt, c.finishedAt, c.wakeAt, c.woken}
+	return []any{
+		c.id, c.version, c.status, c.suspended, c.why, c.whyStep, c.whyCode, c.whyReason,
+		c.decidedAt, c.finishedAt, c.wakeAt, c.woken,
+	}
 }
 
 // insertColumns are those of sqlInsertTransactions and sqlInsertSubmissions.
@@ -108,8 +110,10 @@ func (c *insertColumns) add(w *write) {
 }
 
 func (c *insertColumns) args() []any {
-	return []any{c.id, c.status, c.tenant, c.client, c.requestID, c.definition, c.definitionName, c.why, c.whyReason,
-		c.createdAt, c.startAt, c.deadline, c.decidedAt, c.finishedAt, c.wakeAt, c.traceparent, c.tracestate}
+	return []any{
+		c.id, c.status, c.tenant, c.client, c.requestID, c.definition, c.definitionName, c.why, c.whyReason,
+		c.createdAt, c.startAt, c.deadline, c.decidedAt, c.finishedAt, c.wakeAt, c.traceparent, c.tracestate,
+	}
 }
 
 // requestColumns are those of sqlInsertRequests.
@@ -168,8 +172,10 @@ func (c *operationColumns) add(id saga.ID, step string, op *saga.Operation) {
 }
 
 func (c *operationColumns) args() []any {
-	return []any{c.id, c.step, c.phase, c.state, c.wait, c.replaying, c.attempt, c.counted, c.countedTo, c.floor,
-		c.revision, c.contentSHA256, c.sentAt, c.nextAt, c.outcome, c.code, c.reason, c.result, c.resultType}
+	return []any{
+		c.id, c.step, c.phase, c.state, c.wait, c.replaying, c.attempt, c.counted, c.countedTo, c.floor,
+		c.revision, c.contentSHA256, c.sentAt, c.nextAt, c.outcome, c.code, c.reason, c.result, c.resultType,
+	}
 }
 
 // attemptColumns are those of sqlInsertAttempts.

@@ -56,9 +56,16 @@ func (c Config) validate() error {
 		name  string
 		value int
 	}{
-		{"Lanes", c.Lanes}, {"BatchMax", c.BatchMax}, {"QueueMax", c.QueueMax}, {"CacheMax", c.CacheMax},
-		{"CacheBytesMax", c.CacheBytesMax}, {"TimerBatchMax", c.TimerBatchMax}, {"ReplyShards", c.ReplyShards},
-		{"RepliesInFlight", c.RepliesInFlight}, {"TimerInterval", int(c.TimerInterval)}, {"StopTimeout", int(c.StopTimeout)},
+		{"Lanes", c.Lanes},
+		{"BatchMax", c.BatchMax},
+		{"QueueMax", c.QueueMax},
+		{"CacheMax", c.CacheMax},
+		{"CacheBytesMax", c.CacheBytesMax},
+		{"TimerBatchMax", c.TimerBatchMax},
+		{"ReplyShards", c.ReplyShards},
+		{"RepliesInFlight", c.RepliesInFlight},
+		{"TimerInterval", int(c.TimerInterval)},
+		{"StopTimeout", int(c.StopTimeout)},
 	} {
 		if n.value < 0 {
 			return fmt.Errorf("coordinator: %s is %d; give a positive number, or 0 for the default", n.name, n.value)

@@ -213,10 +213,10 @@ func TestPanicDeadLetterReplay(t *testing.T) {
 	mu.Lock()
 	broken = false
 	mu.Unlock()
-	if err := c.Admin().Replay(w.ctx(5*time.Second), coordinator.ReplayParams{Actor: "ann", DeadLetter: l.ID, Version: l.Version, Reason: "fixed"}); err != nil {
+	if err := c.Admin().Replay(w.ctx(5*time.Second), coordinator.LetterParams{Actor: "ann", DeadLetter: l.ID, Version: l.Version, Reason: "fixed"}); err != nil {
 		t.Fatal(err)
 	}
-	again := c.Admin().Replay(w.ctx(5*time.Second), coordinator.ReplayParams{Actor: "bob", DeadLetter: l.ID, Reason: "me too"})
+	again := c.Admin().Replay(w.ctx(5*time.Second), coordinator.LetterParams{Actor: "bob", DeadLetter: l.ID, Reason: "me too"})
 	var state *saga.StateError
 	if !errors.As(again, &state) {
 		t.Errorf("a second click: %v", again)

@@ -53,7 +53,7 @@ func TestOneDeadLetterPerOperation(t *testing.T) {
 			t.Errorf("failure %d: the dead letter holds %+v, %v", n, cmd.Key(), err)
 		}
 		if n < times {
-			if err := c.Admin().Replay(w.ctx(10*time.Second), coordinator.ReplayParams{Actor: "ann", DeadLetter: l.ID, Version: l.Version, Reason: "again"}); err != nil {
+			if err := c.Admin().Replay(w.ctx(10*time.Second), coordinator.LetterParams{Actor: "ann", DeadLetter: l.ID, Version: l.Version, Reason: "again"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -62,7 +62,7 @@ func TestOneDeadLetterPerOperation(t *testing.T) {
 	if err != nil || len(detail.Attempts) != times || len(detail.Audit) != times-1 || detail.Transaction == nil || !detail.Transaction.Suspended {
 		t.Errorf("detail: %d attempts, %d audit entries, %v", len(detail.Attempts), len(detail.Audit), err)
 	}
-	stale := coordinator.ReplayParams{Actor: "bob", DeadLetter: first.ID, Version: first.Version, Reason: "from an old page"}
+	stale := coordinator.LetterParams{Actor: "bob", DeadLetter: first.ID, Version: first.Version, Reason: "from an old page"}
 	if err := c.Admin().Replay(w.ctx(10*time.Second), stale); !errors.Is(err, coordinator.ErrStale) {
 		t.Errorf("replay of an outdated view: %v", err)
 	}
@@ -88,7 +88,7 @@ func TestConcurrentReplay(t *testing.T) {
 		for i := range operators {
 			all.Go(func() {
 				err := []*coordinator.Coordinator{c1, c2}[i%2].Admin().Replay(w.ctx(20*time.Second),
-					coordinator.ReplayParams{Actor: fmt.Sprint("op", i), DeadLetter: letter.ID, Reason: "fixed"})
+					coordinator.LetterParams{Actor: fmt.Sprint("op", i), DeadLetter: letter.ID, Reason: "fixed"})
 				var state *saga.StateError
 				switch {
 				case err == nil:
@@ -129,7 +129,7 @@ func TestAuditIsAtomic(t *testing.T) {
 		t.Fatal(err)
 	}
 	letter := w.letters(c, filterOf(id))[0]
-	if err := c.Admin().Replay(w.ctx(10*time.Second), coordinator.ReplayParams{Actor: "ann", DeadLetter: letter.ID, Reason: "fixed"}); err == nil {
+	if err := c.Admin().Replay(w.ctx(10*time.Second), coordinator.LetterParams{Actor: "ann", DeadLetter: letter.ID, Reason: "fixed"}); err == nil {
 		t.Error("the replay succeeded")
 	}
 	if n := w.count(`SELECT count(*) FROM audit WHERE allowed`); n != 0 {
@@ -161,7 +161,7 @@ func TestReplayAfterDecision(t *testing.T) {
 		t.Errorf("after the decision the dead letter is %s", l.Status)
 	}
 	var state *saga.StateError
-	err := c.Admin().Replay(w.ctx(10*time.Second), coordinator.ReplayParams{Actor: "ann", DeadLetter: letter.ID, Reason: "too late"})
+	err := c.Admin().Replay(w.ctx(10*time.Second), coordinator.LetterParams{Actor: "ann", DeadLetter: letter.ID, Reason: "too late"})
 	if !errors.As(err, &state) || state.Code != saga.CodeObsolete {
 		t.Errorf("replay: %v", err)
 	}
@@ -179,7 +179,7 @@ func TestReplayAfterDecision(t *testing.T) {
 	if n := w.count(`SELECT count(*) FROM dead_letters WHERE status IN ('open', 'replaying')`); n != 0 {
 		t.Errorf("%d dead letters are open (I-15)", n)
 	}
-	if err := c.Admin().Replay(w.ctx(10*time.Second), coordinator.ReplayParams{Actor: "ann", DeadLetter: uuid.New()}); !errors.Is(err, dlq.ErrNotFound) {
+	if err := c.Admin().Replay(w.ctx(10*time.Second), coordinator.LetterParams{Actor: "ann", DeadLetter: uuid.New()}); !errors.Is(err, dlq.ErrNotFound) {
 		t.Errorf("replay of nothing: %v", err)
 	}
 }
@@ -205,7 +205,7 @@ func TestMessageDeadLetter(t *testing.T) {
 			t.Errorf("headers %v", l.Message.Header)
 		}
 		var state *saga.StateError
-		if err := c.Admin().Replay(w.ctx(10*time.Second), coordinator.ReplayParams{Actor: "ann", DeadLetter: l.ID}); !errors.As(err, &state) {
+		if err := c.Admin().Replay(w.ctx(10*time.Second), coordinator.LetterParams{Actor: "ann", DeadLetter: l.ID}); !errors.As(err, &state) {
 			t.Errorf("replay: %v", err)
 		}
 		if d, err := c.Admin().DeadLetter(w.ctx(10*time.Second), l.ID); err != nil || d.Transaction != nil || len(d.Audit) != 1 {
@@ -234,19 +234,19 @@ func TestFingerprints(t *testing.T) {
 			if err := c.Deliver(w.ctx(10*time.Second), r); err != nil {
 				t.Fatal(err)
 			}
-			print := w.letters(c, filterOf(id))[0].Fingerprint
-			if group, known := prints[print]; known && group != i {
+			fingerprint := w.letters(c, filterOf(id))[0].Fingerprint
+			if group, known := prints[fingerprint]; known && group != i {
 				t.Errorf("%q is grouped with %q", reason, groups[group])
 			}
-			prints[print] = i
+			prints[fingerprint] = i
 		}
 	}
 	if len(prints) != len(groups) {
 		t.Errorf("%d fingerprints of %d causes", len(prints), len(groups))
 	}
 	sizes := []int{}
-	for print := range maps.Keys(prints) {
-		sizes = append(sizes, len(w.letters(c, dlq.Filter{Fingerprint: print})))
+	for fingerprint := range maps.Keys(prints) {
+		sizes = append(sizes, len(w.letters(c, dlq.Filter{Fingerprint: fingerprint})))
 	}
 	if slices.Sort(sizes); !slices.Equal(sizes, []int{1, 1, 2, 2}) {
 		t.Errorf("groups of %v", sizes)

@@ -16,6 +16,6 @@ var (
 	// ErrOutcomeUnknown: whether it happened is not known. Ask again with the same request id, or read the
 	// transaction.
 	ErrOutcomeUnknown = errors.New("the outcome is not known yet")
-	// ErrStale: the dead letter has changed since the operator looked at it.
-	ErrStale = errors.New("the dead letter has changed since it was read")
+	// ErrStale: the dead letter or transaction has changed since the operator looked at it.
+	ErrStale = errors.New("it has changed since it was read")
 )

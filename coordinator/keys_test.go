@@ -92,7 +92,7 @@ func TestStaleClick(t *testing.T) {
 		return l
 	}
 	seen := open(0)
-	click := coordinator.ReplayParams{Actor: "ann", DeadLetter: seen.ID, Version: seen.Version, Reason: "again"}
+	click := coordinator.LetterParams{Actor: "ann", DeadLetter: seen.ID, Version: seen.Version, Reason: "again"}
 	if err := c.Admin().Replay(w.ctx(5*time.Second), click); err != nil {
 		t.Fatal(err)
 	}

@@ -187,9 +187,12 @@ type participant struct {
 // participant starts a participant that stops with the test, or when the returned function is called.
 func (w *world) participant(name string, handle func(saga.Command) saga.Ran) (*participant, func()) {
 	w.t.Helper()
-	p := &participant{w: w, name: name, bus: w.bus(), handle: handle,
-		rows: make(map[string]saga.BarrierRow), effects: make(map[string]int)}
-	return p, p.start()
+	p := &participant{
+		w: w, name: name, bus: w.bus(), handle: handle,
+		rows: make(map[string]saga.BarrierRow), effects: make(map[string]int),
+	}
+	stop := p.start()
+	return p, stop
 }
 
 func (p *participant) start() (stop func()) {

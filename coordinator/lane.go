@@ -25,7 +25,9 @@ type item struct {
 	source wire.Message    // with Replied: the message, kept if it turns out to be an incident
 	audit  *dlq.AuditEntry // written with what the event changes
 	letter int64           // version of the dead letter that an operator's event is about; zero: any
-	done   func(outcome)   // called exactly once, after the commit or when the event failed
+	// version of the transaction that an operator's event is about; zero: any
+	version int64
+	done    func(outcome) // called exactly once, after the commit or when the event failed
 }
 
 // outcome is what became of an event.
@@ -46,7 +48,6 @@ type lane struct {
 	batchMax int
 	cache    *cache
 	rnd      *rand.Rand
-	heard    *heard
 	handOff  func(...outbox.Entry)
 	finished func(*record) // called after the commit that ended a transaction
 	stopping chan struct{} // closed when no more items are offered

@@ -99,7 +99,9 @@ func TestLimitsOfSubmissions(t *testing.T) {
 	}
 }
 
-func sub(body []byte) coordinator.SubmitParams { return coordinator.SubmitParams{Caller: caller, Body: body} }
+func sub(body []byte) coordinator.SubmitParams {
+	return coordinator.SubmitParams{Caller: caller, Body: body}
+}
 
 func key(def *saga.Definition, id string) coordinator.SubmitParams {
 	return coordinator.SubmitParams{Caller: caller, RequestID: id, Body: body(def)}

@@ -227,7 +227,7 @@ func TestUnreadableTransaction(t *testing.T) {
 			if _, err := w.pool.Exec(w.ctx(10*time.Second), damage); err != nil {
 				t.Fatal(err)
 			}
-			err := c.Admin().Replay(w.ctx(15*time.Second), coordinator.ReplayParams{Actor: "ann", DeadLetter: letter.ID, Reason: "try"})
+			err := c.Admin().Replay(w.ctx(15*time.Second), coordinator.LetterParams{Actor: "ann", DeadLetter: letter.ID, Reason: "try"})
 			if err == nil || errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("replay: %v", err)
 			}

@@ -2,6 +2,7 @@ package coordinator_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,11 +29,22 @@ func breakMidway(t *testing.T, hurt func(w *world, c *devcluster.Cluster)) {
 	for i := range list { // nobody answers yet
 		list[i] = w.submit(c, def, "")
 	}
-	p, _ := w.participant("stock", nil)
-	w.until("some have ended", func() bool { return w.count(`SELECT count(*) FROM transactions WHERE finished_at IS NOT NULL`) > n/10 })
+	midway, goOn := make(chan struct{}), make(chan struct{})
+	resume := sync.OnceFunc(func() { close(goOn) })
+	handled := 0
+	p, _ := w.participant("stock", func(saga.Command) saga.Ran {
+		if handled++; handled == 2*n { // of the five that each of them takes
+			close(midway)
+			<-goOn
+		}
+		return saga.Ran{Outcome: saga.OutcomeDone}
+	})
+	t.Cleanup(resume)
+	<-midway
 	if inFlight := w.count(`SELECT count(*) FROM transactions WHERE status IN ('running', 'confirming')`); inFlight < inFlightMin {
 		t.Fatalf("only %d transactions are in flight", inFlight)
 	}
+	resume()
 	hurt(w, cluster)
 	for _, id := range list {
 		if v := w.wait(c, id); v.Status != saga.StatusCommitted {

@@ -154,6 +154,13 @@ func (l *lane) decideGroup(r *round, g []*item, rec *record, cached bool) (ok bo
 			orphans = append(orphans, orphan(it, problem)...)
 			continue
 		}
+		if it.version != 0 && (it.version != w.rec.tx.Version || w.changed) {
+			if stale() {
+				return false, nil
+			}
+			outcomes = append(outcomes, outcome{rec: w.rec, err: fmt.Errorf("%w: version %d is past", ErrStale, it.version)})
+			continue
+		}
 		_, woken := it.event.(saga.Woken)
 		tx, effects, err := saga.Step(w.rec.def, w.rec.tx, it.event, now, l.rnd)
 		// A wake that changes nothing moves the timer, and that names the version too.
@@ -167,13 +174,14 @@ func (l *lane) decideGroup(r *round, g []*item, rec *record, cached bool) (ok bo
 			continue
 		}
 		w.rec.tx = tx
+		audits = append(audits, lateAudit(w.rec, it.event, effects.Unexpected)...)
 		w.add(effects, it.letter)
 		for i := range effects.Incidents {
 			orphans = append(orphans, incidentRow{it: it, problem: effects.Incidents[i].Problem})
 		}
 		w.woken = w.woken || woken
 		if it.audit != nil {
-			audits = append(audits, *it.audit)
+			audits = append(audits, auditOf(*it.audit, w.rec, &effects))
 		}
 		if it.submit == nil {
 			outcomes = append(outcomes, outcome{rec: w.rec})

@@ -14,8 +14,10 @@ import (
 // Where events come from: replies and submissions over NATS.
 
 func (c *Coordinator) consumeReplies(ctx context.Context) error {
-	consumer := bus.Consumer{Stream: bus.Replies, Durable: "coordinator", MaxAckPending: c.cfg.RepliesInFlight, MaxBatch: 512,
-		DrainTimeout: c.cfg.StopTimeout / 2}
+	consumer := bus.Consumer{
+		Stream: bus.Replies, Durable: "coordinator", MaxAckPending: c.cfg.RepliesInFlight, MaxBatch: 512,
+		DrainTimeout: c.cfg.StopTimeout / 2,
+	}
 	return c.cfg.Bus.Consume(ctx, consumer, func(d *bus.Delivery) { c.takeReply(ctx, d) })
 }
 

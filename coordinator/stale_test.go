@@ -178,7 +178,7 @@ func TestStaleReplay(t *testing.T) {
 	if err != nil || len(letters) != 1 {
 		t.Fatalf("%d dead letters, %v", len(letters), err)
 	}
-	p := coordinator.ReplayParams{Actor: "ann", DeadLetter: letters[0].ID, Reason: "fixed"}
+	p := coordinator.LetterParams{Actor: "ann", DeadLetter: letters[0].ID, Reason: "fixed"}
 	if err := s.behind.Admin().Replay(s.ctx(10*time.Second), p); err != nil {
 		t.Fatal(err)
 	}

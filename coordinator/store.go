@@ -188,7 +188,7 @@ func (s *store) complete(ctx context.Context, loaded *loading) error {
 		r := loaded.found[row.id]
 		i := r.def.StepIndex(row.step)
 		if i < 0 {
-			return &faultError{fmt.Sprintf("transaction %s: operation %s/%s is not in its definition", saga.ID(row.id), row.step, row.op.Phase)}
+			return &faultError{fmt.Sprintf("transaction %s: operation %s/%s is not in its definition", row.id, row.step, row.op.Phase)}
 		}
 		if row.op.Phase == saga.PhaseTry {
 			r.tx.Steps[i].Try = row.op
@@ -209,19 +209,21 @@ func (s *store) findRequests(ctx context.Context, keys []requestKey) (map[reques
 	if err != nil {
 		return nil, fmt.Errorf("looking up request keys: %w", err)
 	}
+	defer rows.Close()
 	found := make(map[requestKey]storedRequest)
-	var k requestKey
-	var r storedRequest
-	var id pgtype.UUID
-	var sha []byte
-	_, err = pgx.ForEachRow(rows, []any{&k.tenant, &k.client, &k.requestID, &id, &sha, &r.answer}, func() error {
+	for rows.Next() {
+		var k requestKey
+		var r storedRequest
+		var id pgtype.UUID
+		var sha []byte
+		if err := rows.Scan(&k.tenant, &k.client, &k.requestID, &id, &sha, &r.answer); err != nil {
+			return nil, fmt.Errorf("looking up request keys: %w", err)
+		}
 		r.id = id.Bytes
 		copy(r.contentSHA256[:], sha)
-		r.answer = append([]byte(nil), r.answer...)
 		found[k] = r
-		return nil
-	})
-	if err != nil {
+	}
+	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("looking up request keys: %w", err)
 	}
 	return found, nil

@@ -46,7 +46,7 @@ func TestTimerStates(t *testing.T) {
 		t.Errorf("view: %+v", v)
 	}
 	letter := w.letters(c, filterOf(id))[0]
-	if err := c.Admin().Replay(w.ctx(10*time.Second), coordinator.ReplayParams{Actor: "ann", DeadLetter: letter.ID, Reason: "fixed"}); err != nil {
+	if err := c.Admin().Replay(w.ctx(10*time.Second), coordinator.LetterParams{Actor: "ann", DeadLetter: letter.ID, Reason: "fixed"}); err != nil {
 		t.Fatal(err)
 	}
 	if at := w.wakeAt(id); at == "infinity" || at == "never" {

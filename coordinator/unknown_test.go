@@ -135,7 +135,7 @@ func TestUnknownReplay(t *testing.T) {
 				t.Fatalf("%d dead letters, %v", len(letters), err)
 			}
 			armed.Store(true)
-			err = c.Admin().Replay(w.ctx(10*time.Second), coordinator.ReplayParams{Actor: "ann", DeadLetter: letters[0].ID, Reason: "fixed"})
+			err = c.Admin().Replay(w.ctx(10*time.Second), coordinator.LetterParams{Actor: "ann", DeadLetter: letters[0].ID, Reason: "fixed"})
 			if armed.Load() {
 				t.Fatal("the cut never happened")
 			}

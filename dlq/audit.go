@@ -21,7 +21,7 @@ type AuditEntry struct {
 	Object  string // the dead letter's or transaction's id
 	Allowed bool
 	Reason  string // why the operator did it
-	Detail  string // why it was refused
+	Detail  string // why it was refused; of a discard or resolve: the operations whose effect is not known
 }
 
 // QueueAudit adds the entry to a batch that carries the action out.
@@ -38,13 +38,15 @@ func InsertAudit(ctx context.Context, db Execer, e AuditEntry) error {
 }
 
 func (e AuditEntry) args() []any {
-	return []any{uuid.Must(uuid.NewV7()), pg.Text(e.Actor, 256), e.Action, e.Object, e.Allowed,
-		pg.Text(e.Reason, saga.ReasonBytesMax), pg.Text(e.Detail, saga.ReasonBytesMax)}
+	return []any{
+		uuid.Must(uuid.NewV7()), pg.Text(e.Actor, 256), e.Action, e.Object, e.Allowed,
+		pg.Text(e.Reason, saga.ReasonBytesMax), pg.Text(e.Detail, saga.ReasonBytesMax),
+	}
 }
 
-// ListAudit returns the newest entries about an object; "" selects all.
-func ListAudit(ctx context.Context, db Querier, object string, limit int) ([]AuditEntry, error) {
-	rows, err := db.Query(ctx, sqlListAudit, object, limit)
+// ListAudit returns the newest entries about some objects; nil selects all.
+func ListAudit(ctx context.Context, db Querier, objects []string, limit int) ([]AuditEntry, error) {
+	rows, err := db.Query(ctx, sqlListAudit, objects, limit)
 	if err != nil {
 		return nil, fmt.Errorf("dlq: list the audit: %w", err)
 	}

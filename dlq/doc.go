@@ -12,5 +12,5 @@
 // An operation has at most one dead letter (D1): failing again opens the same one again. What may happen to
 // the dead letter of an operation is decided by package saga and written by the coordinator in the
 // transaction that changes the operation (D2); this package holds the statements. A dead letter of kind
-// message, whose bytes nobody understood, belongs to no transaction and is only kept and shown.
+// message, whose bytes nobody understood, belongs to no transaction: it is kept and shown until an operator discards it.
 package dlq

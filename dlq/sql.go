@@ -27,6 +27,14 @@ const sqlEnd = `
 UPDATE dead_letters SET status = $4, version = version + 1, updated_at = clock_timestamp()
  WHERE kind = 'operation' AND transaction_id = $1 AND step = $2 AND phase = $3 AND status IN ('open', 'replaying')`
 
+const sqlDiscardMessage = `
+WITH written AS (
+    UPDATE dead_letters SET status = 'discarded', version = version + 1, updated_at = clock_timestamp()
+     WHERE id = $1 AND kind = 'message' AND status = 'open' AND version = $2
+    RETURNING 1
+)
+SELECT expect_rows((SELECT count(*) FROM written), 1, 'SG404')`
+
 const sqlInsertMessage = `
 INSERT INTO dead_letters (id, kind, status, cause, reason, fingerprint, participant, subject, headers, body)
 VALUES ($1, 'message', 'open', $2, $3, $4, $5, $6, $7, $8)`
@@ -53,4 +61,4 @@ INSERT INTO audit (id, actor, action, object, allowed, reason, detail) VALUES ($
 
 const sqlListAudit = `
 SELECT id, at, actor, action, object, allowed, reason, detail FROM audit
- WHERE ($1::text = '' OR object = $1) ORDER BY at DESC, id DESC LIMIT $2`
+ WHERE ($1::text[] IS NULL OR object = ANY ($1)) ORDER BY at DESC, id DESC LIMIT $2`

@@ -75,6 +75,23 @@ func BuryMessage(ctx context.Context, db Execer, m wire.Message, participant, ca
 	return nil
 }
 
+// Sender is a pool, a connection or a transaction that takes batches.
+type Sender interface {
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// DiscardMessage gives a message up and records who did, in one transaction. The error has the SQLSTATE CodeMoved
+// if the message is not open, or not at that version.
+func DiscardMessage(ctx context.Context, db Sender, id uuid.UUID, version int64, e AuditEntry) error {
+	var batch pgx.Batch
+	batch.Queue(sqlDiscardMessage, id, version)
+	QueueAudit(&batch, e)
+	if err := db.SendBatch(ctx, &batch).Close(); err != nil {
+		return fmt.Errorf("dlq: discard message %s: %w", id, err)
+	}
+	return nil
+}
+
 // headersJSON encodes headers for a jsonb column, which holds neither NUL nor invalid UTF-8.
 func headersJSON(h wire.Header) ([]byte, error) {
 	const headerBytesMax = 8 << 10

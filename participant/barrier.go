@@ -62,8 +62,10 @@ type Entry struct {
 
 	cmd       saga.Command
 	conn      *pgxpool.Conn
-	tx        *barrierTx
+	tx        *guardedTx
 	savepoint bool
+	lease     time.Duration // of an external effect; zero: none
+	token     int64         // of the lease that was claimed
 }
 
 // Enter asks the barrier about a command. An error means that nothing has happened, and may be tried again;
@@ -73,6 +75,12 @@ type Entry struct {
 // With Verdict.Do = saga.DoRun call the handler with Tx, then Conclude. saga.DoInquire is the verdict about an
 // external effect whose lease is over.
 func (b *Barrier) Enter(ctx context.Context, cmd saga.Command) (*Entry, error) {
+	return b.enter(ctx, cmd, 0)
+}
+
+// enter is Enter. With a lease, for an effect outside of the database, a try that may run and whatever has to inquire
+// has a claim in the open transaction: see claim.
+func (b *Barrier) enter(ctx context.Context, cmd saga.Command, lease time.Duration) (*Entry, error) {
 	if cmd.Verb == saga.VerbInquire {
 		return b.inquire(ctx, cmd)
 	}
@@ -81,7 +89,8 @@ func (b *Barrier) Enter(ctx context.Context, cmd saga.Command) (*Entry, error) {
 		return nil, fmt.Errorf("participant: enter %s: %w", cmd.Key(), err)
 	}
 	// Only a try that may be refused needs to keep its row while what the handler did is undone.
-	e := &Entry{cmd: cmd, conn: conn, savepoint: cmd.Phase == saga.PhaseTry && cmd.Kind != saga.KindRetriable}
+	e := &Entry{cmd: cmd, conn: conn, lease: lease}
+	e.savepoint = lease == 0 && cmd.Phase == saga.PhaseTry && cmd.Kind != saga.KindRetriable
 	v, err := e.send(ctx, b.lockTimeout)
 	switch {
 	case pg.IsRetryable(err):
@@ -112,13 +121,20 @@ func (b *Barrier) Enter(ctx context.Context, cmd saga.Command) (*Entry, error) {
 func (e *Entry) send(ctx context.Context, lockTimeout time.Duration) (v verdictRow, err error) {
 	var batch pgx.Batch
 	batch.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
-	batch.Queue(sqlEnter, enterArgs(e.cmd, lockTimeout)...).QueryRow(v.scan)
+	args := enterArgs(e.cmd, lockTimeout)
+	if e.lease == 0 {
+		batch.Queue(sqlEnter, args...).QueryRow(v.scan)
+	} else {
+		batch.Queue(sqlEnterLease, append(args, e.lease.Milliseconds())...).QueryRow(func(row pgx.Row) error {
+			return v.scanLease(row, &e.token)
+		})
+	}
 	if e.savepoint {
 		batch.Queue(sqlSavepoint)
 	}
 	results := e.conn.SendBatch(ctx, &batch)
 	err = results.Close()
-	e.tx = &barrierTx{Tx: results.Tx()}
+	e.tx = &guardedTx{guard: &guard{conn: e.conn.Conn().PgConn()}, tx: results.Tx()}
 	return v, err
 }
 
@@ -190,6 +206,11 @@ func (e *Entry) commit(ctx context.Context, batch *pgx.Batch) error {
 		e.release()
 		return fmt.Errorf("participant: leave %s: the handler has ended the transaction, without the record of it: %w", e.cmd.Key(), ErrTxOwned)
 	}
+	return e.flush(ctx, batch)
+}
+
+// flush sends the batch, which may begin the transaction, and COMMIT.
+func (e *Entry) flush(ctx context.Context, batch *pgx.Batch) error {
 	var tag pgconn.CommandTag
 	batch.Queue(sqlCommit).Exec(func(t pgconn.CommandTag) error {
 		tag = t
@@ -219,7 +240,7 @@ func (e *Entry) close(ctx context.Context) { _ = e.conn.Conn().Close(ctx) }
 
 func (e *Entry) release() {
 	if e.tx != nil {
-		e.tx.ended = true
+		e.tx.guard.end()
 	}
 	e.conn.Release()
 	e.conn = nil

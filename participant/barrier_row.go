@@ -19,10 +19,19 @@ type verdictRow struct {
 	retryAfterMS                                 zeronull.Int8
 }
 
-func (v *verdictRow) scan(row pgx.Row) error {
+func (v *verdictRow) scan(row pgx.Row) error { return v.scanInto(row) }
+
+// scanLease scans the token of the lease too.
+func (v *verdictRow) scanLease(row pgx.Row, token *int64) error {
+	return v.scanInto(row, (*zeronull.Int8)(token))
+}
+
+func (v *verdictRow) scanInto(row pgx.Row, more ...any) error {
 	var replayed *bool
-	err := row.Scan(&v.do, &v.keep, &v.outcome, &v.code, &v.reason, &v.state, &v.result, &v.resultType,
-		&v.revision, &v.sha, &v.retryAfterMS, &replayed)
+	err := row.Scan(append([]any{
+		&v.do, &v.keep, &v.outcome, &v.code, &v.reason, &v.state, &v.result, &v.resultType,
+		&v.revision, &v.sha, &v.retryAfterMS, &replayed,
+	}, more...)...)
 	v.replayed = replayed != nil && *replayed
 	return err
 }

@@ -54,6 +54,10 @@ func TestBarrierTxOwned(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	left, err := tx.Begin(t.Context()) // a savepoint that stays open
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := e.Conclude(t.Context(), barrierDone(saga.PhaseTry)); err != nil {
 		t.Fatal(err)
 	}
@@ -62,6 +66,8 @@ func TestBarrierTxOwned(t *testing.T) {
 	}
 	var one int
 	errs := map[string]error{"QueryRow": tx.QueryRow(t.Context(), "SELECT 1").Scan(&one)}
+	_, errs["Exec in a savepoint"] = left.Exec(t.Context(), "SELECT 1")
+	errs["Commit of a savepoint"] = left.Commit(t.Context())
 	_, errs["Begin"] = tx.Begin(t.Context())
 	_, errs["Exec"] = tx.Exec(t.Context(), "SELECT 1")
 	_, errs["Query"] = tx.Query(t.Context(), "SELECT 1") //nolint:gocritic,rowserrcheck,sqlclosecheck // it fails

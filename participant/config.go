@@ -58,8 +58,9 @@ type Config struct {
 	// processes of one name should agree. A long handler extends it.
 	AckWait time.Duration
 
-	// DeliveriesMax is how often one command may be delivered without a reply, because its process ended each
-	// time, until it is answered with the fault poison instead of run; zero: DefaultDeliveriesMax.
+	// DeliveriesMax is how often an operation may be delivered without a reply, because its process ended each
+	// time, until it is answered with the fault poison instead of run; zero: DefaultDeliveriesMax. The very first
+	// delivery is not counted. The last two run while nothing else runs in the process.
 	DeliveriesMax int
 
 	Logger *slog.Logger         // nil: slog.Default

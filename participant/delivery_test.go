@@ -256,33 +256,6 @@ func TestDrainTimeout(t *testing.T) {
 	}
 }
 
-// A command that was delivered too often without a reply is not run any more (M6), but what is recorded is still
-// repeated, and a step that never ran can still be cancelled.
-func TestPoison(t *testing.T) {
-	t.Parallel()
-	k := newKit(t)
-	var cmd saga.Command
-	for i := range 3 {
-		p := k.new(func(c *participant.Config) { c.DrainTimeout, c.DeliveriesMax = 50*time.Millisecond, 2 })
-		begun, _ := blocking(p)
-		r := k.run(p)
-		if i == 0 {
-			cmd = k.command("block", saga.KindSaga, saga.PhaseTry, nil)
-			k.send(cmd)
-		}
-		if i < 2 {
-			wait(t, "the handler", begun)
-			r.stop()
-			continue
-		}
-		want(t, k.reply(cmd), saga.OutcomeFault, saga.FaultPoison)
-		want(t, k.do(with(cmd, saga.PhaseCancel, nil)), saga.OutcomeDone, "")
-		if len(begun) > 0 {
-			t.Error("the handler was called")
-		}
-	}
-}
-
 func TestConcurrencyIsBounded(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)

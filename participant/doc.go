@@ -9,9 +9,12 @@
 // Every command of the coordinator is one transaction of the service's own database: the handler's statements
 // and the barrier's record of the operation commit together, or neither does. The handler gets that
 // transaction and does all of its work in it. Effects elsewhere (HTTP calls, other databases, messages) are
-// not protected: a handler may run again after it was rolled back.
+// not protected by it: a handler may run again after it was rolled back. They have handlers of their own, see
+// External:
 //
-// It owns the schema saga of the service's database (Migrate, SchemaSQL) and the durable consumer that is named
+//	participant.Handle(p, "charge", participant.External[Charge, Receipt]{Do: charge, Undo: refund, Inquire: find, Void: void})
+//
+// The package owns the schema saga of the service's database (Migrate, SchemaSQL) and the durable consumer that is named
 // like the participant. The barrier can be used without the rest, see Barrier; its SQL functions can be called
 // from any language.
 //
@@ -31,8 +34,9 @@
 //
 // # States of an operation
 //
-// The barrier row of a step is absent, tried, refused, confirmed, cancelled or null_cancelled; table B of the
-// rules says what each command does in each. Replies done and refused are stored in it and repeated byte for
+// The barrier row of a step is absent, tried, refused, confirmed, cancelled or null_cancelled; of an external effect
+// also trying, with a lease, while it is not known what became of it. Table B of the rules says what each
+// command does in each. Replies done and refused are stored in it and repeated byte for
 // byte, after a restart too.
 //
 // # Guarantees
@@ -57,9 +61,10 @@
 // One that ignores its context as well loses its connection; its goroutine cannot be stopped, and the pool
 // has one connection less until it returns.
 //
-// A command that was delivered more than Config.DeliveriesMax times without a reply, because its process died each
-// time, is answered with the fault poison and not run. Each attempt of the coordinator is a new command and is
-// counted from one, so this catches what kills its process within one attempt's time.
+// A handler that ends its process again and again (it runs out of memory, calls os.Exit) is found: from the second
+// delivery of an operation on the participant's database counts the handler's beginnings that had no end. The last
+// two of Config.DeliveriesMax run while nothing else runs in the process, so that no other command is
+// blamed; after them the command is answered with the fault poison and not run. See docs/adr/0013-poison.md.
 //
 // A command that cannot be decoded is answered with the fault undecodable if it says whom to answer; otherwise
 // it is logged as an error with its bytes, and terminated.

@@ -50,6 +50,17 @@ func RetryAfter(d time.Duration, err error) error {
 // is rolled back, nothing is recorded, and the operation goes to the dead letters without another attempt.
 func Fault(err error) error { return &fault{err: err} }
 
+// NotSent says, in a DoFunc, that the effect has not happened and cannot happen any more, because nothing has left this
+// process: the connection could not be made, or an address was not found. Without it an error of a DoFunc means
+// that nobody knows. It changes nothing else about err, which may be made by RetryAfter or Fault; elsewhere it means nothing.
+// NotSent(nil) is an error too.
+func NotSent(err error) error { return &notSentError{err: err} }
+
+type notSentError struct{ err error }
+
+func (e *notSentError) Error() string { return joinText("not sent", e.err) }
+func (e *notSentError) Unwrap() error { return e.err }
+
 type refusal struct {
 	code string
 	err  error

@@ -29,14 +29,20 @@ func (p *Participant) checkBarrier(ctx context.Context) error {
 	if err != nil && ctx.Err() == nil {
 		p.log.WarnContext(ctx, "the database cannot be reached, commands wait", "error", err)
 	}
+	if err == nil {
+		err = p.barrier.suspectPurge(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		p.log.DebugContext(ctx, "old suspicions stay", "error", err)
+	}
 	return nil
 }
 
 // execute does what a command asks for, in one local transaction, and returns the reply to publish. An error
 // is errUnanswered, or that of a reply that cannot be sent.
-func (p *Participant) execute(ctx context.Context, cmd saga.Command, deliveries uint64) (bus.Message, error) {
+func (p *Participant) execute(ctx context.Context, cmd saga.Command, s *suspect) (bus.Message, error) {
 	ctx, end := p.span(ctx, cmd)
-	reply, err := p.reply(ctx, cmd, deliveries)
+	reply, err := p.reply(ctx, cmd, s)
 	end(reply, err)
 	if err != nil {
 		return bus.Message{}, err
@@ -44,32 +50,90 @@ func (p *Participant) execute(ctx context.Context, cmd saga.Command, deliveries 
 	return wire.EncodeReply(reply, cmd.ReplyTo)
 }
 
-func (p *Participant) reply(ctx context.Context, cmd saga.Command, deliveries uint64) (saga.Reply, error) {
-	entry, err := p.barrier.Enter(ctx, cmd)
+func (p *Participant) reply(ctx context.Context, cmd saga.Command, s *suspect) (saga.Reply, error) {
+	h, _ := p.handler(cmd.Action)
+	began := time.Now()
+	entry, err := p.barrier.enter(ctx, cmd, h.lease())
 	if err != nil {
 		return p.failed(cmd, err)
 	}
-	var ran saga.Ran
-	switch entry.Verdict.Do {
-	case saga.DoReply:
+	if entry.Verdict.Do == saga.DoReply {
 		return entry.Verdict.Reply, nil
-	case saga.DoRun:
-		if ran, err = p.run(ctx, entry, cmd, deliveries); err != nil {
-			return saga.Reply{}, err
+	}
+	if s.is(cmd) {
+		entry.Abandon(ctx) // what follows may have to wait, and must be committed before
+		if err := p.begin(ctx, cmd, s); err != nil {
+			return p.failed(cmd, err)
 		}
-	default: // somebody else's external effect, which this package does not know how to look up
-		ran = saga.Ran{Outcome: saga.OutcomeUnknown, Reason: "the step has an effect outside of the database, whose lease is over"}
+		if s.poison {
+			return concluded(cmd, saga.Ran{Outcome: saga.OutcomeFault, Code: saga.FaultPoison, Reason: fmt.Sprintf("begun %d times, and its process ended each time", s.begun-1)}), nil
+		}
+		defer p.end(ctx, cmd)
+		began = time.Now()
+		if entry, err = p.barrier.enter(ctx, cmd, h.lease()); err != nil {
+			return p.failed(cmd, err)
+		}
+		if entry.Verdict.Do == saga.DoReply {
+			return entry.Verdict.Reply, nil
+		}
+	}
+	return p.run(ctx, entry, cmd, began)
+}
+
+// concluded is the answer to a command of which nothing is stored.
+func concluded(cmd saga.Command, ran saga.Ran) saga.Reply {
+	verdict, _ := saga.Conclude(saga.BarrierRow{}, cmd, ran)
+	return verdict.Reply
+}
+
+// run calls the user code of an operation that the barrier let through, and concludes it. What is wrong with the command
+// is found only here, so that a stored reply is repeated and a step that never ran is cancelled whatever this
+// program knows of it.
+func (p *Participant) run(ctx context.Context, entry *Entry, cmd saga.Command, began time.Time) (saga.Reply, error) {
+	defer entry.Abandon(ctx)
+	h, body, wrong := p.check(entry, cmd)
+	if wrong.Outcome != "" {
+		return concluded(cmd, wrong), nil
+	}
+	if h.external != nil {
+		return p.runExternal(ctx, entry, h.external, body, began)
+	}
+	ran, err := p.call(ctx, entry, h, cmd, body)
+	if err != nil {
+		return saga.Reply{}, err
 	}
 	p.hooks.reach(pointRan, cmd)
 	if entry.over() { // the connection was taken away from the handler
-		verdict, _ := saga.Conclude(saga.BarrierRow{}, cmd, ran)
-		return verdict.Reply, nil
+		return concluded(cmd, ran), nil
 	}
 	reply, err := entry.Conclude(ctx, ran)
 	if err != nil {
 		return p.failed(cmd, err)
 	}
 	return reply, nil
+}
+
+// check returns the handler and the body of a command, or what is to be answered instead.
+func (p *Participant) check(entry *Entry, cmd saga.Command) (h handler, body wire.Body, wrong saga.Ran) {
+	fault := func(code, format string, args ...any) (handler, wire.Body, saga.Ran) {
+		return h, body, saga.Ran{Outcome: saga.OutcomeFault, Code: code, Reason: fmt.Sprintf(format, args...)}
+	}
+	h, ok := p.handler(cmd.Action)
+	switch {
+	case !ok:
+		return h, body, saga.Ran{Outcome: saga.OutcomeRetry, Code: saga.CodeUnknownAction, Reason: "participant " + p.cfg.Name + " has no action " + cmd.Action}
+	case cmd.Kind != h.kind:
+		return fault(saga.FaultUndecodable, "the step is of kind %s, but the action %s is of kind %s", cmd.Kind, cmd.Action, h.kind)
+	case !h.has(cmd.Phase):
+		return fault(saga.FaultUndecodable, "an action of kind %s has no %s", h.kind, cmd.Phase)
+	case entry.Verdict.Do != saga.DoRun && h.external == nil:
+		return h, body, saga.Ran{Outcome: saga.OutcomeUnknown, Reason: "the try had an effect outside of the database, and the action " + cmd.Action + " cannot find out about it"}
+	}
+	body, err := wire.ParseBody(cmd.Phase, cmd.Body)
+	if err != nil {
+		return fault(saga.FaultUndecodable, "%v", err)
+	}
+	return h, body, wrong
 }
 
 // failed decides what an error of the barrier means: an answer, where the database said for certain that the
@@ -84,8 +148,7 @@ func (p *Participant) failed(cmd saga.Command, err error) (saga.Reply, error) {
 	if state := sqlState(err); errors.Is(err, ErrTxOwned) || state == stateNotLeft || state == stateNotEntered {
 		ran.Outcome, ran.Code = saga.OutcomeFault, saga.FaultHandler
 	}
-	verdict, _ := saga.Conclude(saga.BarrierRow{}, cmd, ran)
-	return verdict.Reply, nil
+	return concluded(cmd, ran), nil
 }
 
 // SQLSTATEs of the barrier: a handler that ends its transaction by SQL causes them.
@@ -123,54 +186,26 @@ func outage(err error) bool {
 	return false
 }
 
-// run calls the handler of an operation that the barrier let through. What is wrong with the command is found
-// only here, so that a stored reply is repeated and a step that never ran is cancelled whatever this
-// program knows of it.
-func (p *Participant) run(ctx context.Context, entry *Entry, cmd saga.Command, deliveries uint64) (saga.Ran, error) {
-	fault := func(code, format string, args ...any) (saga.Ran, error) {
-		return saga.Ran{Outcome: saga.OutcomeFault, Code: code, Reason: fmt.Sprintf(format, args...)}, nil
-	}
-	if deliveries > uint64(p.cfg.DeliveriesMax) {
-		p.log.ErrorContext(ctx, "command was delivered too often without a reply, and is not run",
-			"operation", cmd.Key().String(), "attempt", cmd.Attempt, "deliveries", deliveries)
-		return fault(saga.FaultPoison, "delivered %d times without a reply", deliveries)
-	}
-	h, ok := p.handler(cmd.Action)
-	if !ok {
-		return saga.Ran{Outcome: saga.OutcomeRetry, Code: saga.CodeUnknownAction, Reason: "participant " + p.cfg.Name + " has no action " + cmd.Action}, nil
-	}
-	if cmd.Kind != h.kind {
-		return fault(saga.FaultUndecodable, "the step is of kind %s, but the action %s is of kind %s", cmd.Kind, cmd.Action, h.kind)
-	}
-	if !h.has(cmd.Phase) {
-		return fault(saga.FaultUndecodable, "an action of kind %s has no %s", h.kind, cmd.Phase)
-	}
-	body, err := wire.ParseBody(cmd.Phase, cmd.Body)
-	if err != nil {
-		return fault(saga.FaultUndecodable, "%v", err)
-	}
-	return p.call(ctx, entry, h, cmd, body)
-}
-
 // returned is what a handler returned.
 type returned struct {
+	found  saga.Downstream // of an inquiry
 	result saga.Payload
 	err    error
 	misuse error
 }
 
-// call runs user code on a goroutine of its own, so that one that does not return can be given up.
+// call runs a handler with its transaction.
 func (p *Participant) call(ctx context.Context, entry *Entry, h handler, cmd saga.Command, body wire.Body) (saga.Ran, error) {
 	hctx, cancel := context.WithTimeout(ctx, p.cfg.HandlerTimeout)
 	defer cancel()
 	conn := entry.Tx().Conn()
-	tx := &guardedTx{guard: &guard{conn: conn.PgConn()}, tx: entry.Tx()}
-	ended := make(chan returned, 1)
-	go p.userCode(hctx, h, tx, operationOf(cmd), body, ended)
-
-	r, ok := p.await(hctx, ended)
-	if !ok {
-		p.giveUp(ctx, entry, conn, ended, cmd)
+	op, guard := operationOf(cmd), entry.tx.guard
+	r, ended := p.userCode(hctx, op, func(ctx context.Context) (r returned) {
+		r.result, r.err = h.run(ctx, entry.tx, op, body)
+		return r
+	}, guard.finish)
+	if ended != nil {
+		p.giveUp(entry, conn, ended)
 		if ctx.Err() != nil {
 			return saga.Ran{}, errUnanswered
 		}
@@ -194,60 +229,61 @@ func (p *Participant) call(ctx context.Context, entry *Entry, h handler, cmd sag
 	return ranOf(r.result, r.err), nil
 }
 
-// await waits for user code until its time, and the grace after it, are over.
-func (p *Participant) await(hctx context.Context, ended <-chan returned) (returned, bool) {
+// userCode calls f, which is user code, on a goroutine of its own; catches its panics, and calls finish after it.
+// Until the context has ended, and for the grace after it, it waits for f. Then it gives f up, and returns a
+// channel that says when it has ended; otherwise nil.
+func (p *Participant) userCode(ctx context.Context, op Operation, f func(context.Context) returned, finish func() error) (returned, <-chan returned) {
+	ended := make(chan returned, 1)
+	go func() {
+		var r returned
+		completed := false
+		defer func() { // not after the call: runtime.Goexit does not return
+			if !completed {
+				value := recover()
+				if value == nil {
+					value = "runtime.Goexit was called"
+				}
+				p.log.ErrorContext(ctx, "handler panicked", "operation", op.Key(), "action", op.Action, "attempt", op.Attempt,
+					"panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+				r = returned{err: &panicked{value: value}}
+			}
+			r.misuse = finish()
+			ended <- r
+		}()
+		r = f(ctx)
+		completed = true
+	}()
 	select {
 	case r := <-ended:
-		return r, true
-	case <-hctx.Done():
+		return r, nil
+	case <-ctx.Done():
 	}
 	grace := time.NewTimer(p.cfg.grace())
 	defer grace.Stop()
 	select {
 	case r := <-ended:
-		return r, true
+		return r, nil
 	case <-grace.C:
-		return returned{}, false
+		p.log.ErrorContext(ctx, "handler does not return and is given up; its goroutine is lost until it does",
+			"operation", op.Key(), "action", op.Action, "attempt", op.Attempt)
+		return returned{}, ended
 	}
 }
 
 // giveUp takes the database away from user code that does not return: the server rolls back and lets go of
 // its locks. The place of the connection in the pool becomes free when the code returns.
-func (p *Participant) giveUp(ctx context.Context, entry *Entry, conn *pgx.Conn, ended <-chan returned, cmd saga.Command) {
-	p.log.ErrorContext(ctx, "handler does not return and is given up; its goroutine and a connection of the pool are lost until it does",
-		"operation", cmd.Key().String(), "action", cmd.Action, "attempt", cmd.Attempt)
+func (p *Participant) giveUp(entry *Entry, conn *pgx.Conn, ended <-chan returned) {
 	_ = conn.PgConn().Conn().Close() // an error says that it is closed
 	lost := *entry
 	*entry = Entry{Verdict: lost.Verdict, cmd: lost.cmd}
 	go func() {
 		<-ended
-		lost.Abandon(ctx)
+		lost.Abandon(context.Background())
 	}()
 }
 
 func timedOut(after time.Duration) saga.Ran {
 	return saga.Ran{Outcome: saga.OutcomeRetry, Code: CodeTimeout, Reason: "the handler did not return within " + after.String()}
-}
-
-// userCode calls the handler, catches its panics and ends its use of the transaction.
-func (p *Participant) userCode(ctx context.Context, h handler, tx *guardedTx, op Operation, body wire.Body, ended chan<- returned) {
-	var r returned
-	completed := false
-	defer func() { // not after the call: runtime.Goexit does not return
-		if !completed {
-			value := recover()
-			if value == nil {
-				value = "runtime.Goexit was called"
-			}
-			p.log.ErrorContext(ctx, "handler panicked", "operation", op.Key(), "action", op.Action, "attempt", op.Attempt,
-				"panic", fmt.Sprint(value), "stack", string(debug.Stack()))
-			r = returned{err: &panicked{value: value}}
-		}
-		r.misuse = tx.guard.finish()
-		ended <- r
-	}()
-	r.result, r.err = h.run(ctx, tx, op, body)
-	completed = true
 }
 
 func operationOf(cmd saga.Command) Operation {

@@ -34,6 +34,12 @@ func (o Operation) Key() string {
 	return saga.OperationKey{Tenant: o.Tenant, Transaction: o.Transaction, Step: o.Step, Phase: o.Phase}.String()
 }
 
+// TryKey returns the identity of the step's try: in a confirm or cancel, the key that the try passed on.
+func (o Operation) TryKey() string {
+	o.Phase = saga.PhaseTry
+	return o.Key()
+}
+
 // CanRefuse reports whether the handler may return Refuse: only a try can, and not one that must go forward (S2.7).
 func (o Operation) CanRefuse() bool { return o.Phase == saga.PhaseTry && o.Kind != saga.KindRetriable }
 
@@ -64,7 +70,8 @@ type TryFunc[In, Out any] func(ctx context.Context, tx pgx.Tx, c Call[In]) (Out,
 // SettleFunc ends what a try began, in tx. It cannot refuse.
 type SettleFunc[In, Out any] func(ctx context.Context, tx pgx.Tx, c Settle[In, Out]) error
 
-// Handler is one of TCC, Saga, Pivot and Retriable.
+// Handler is one of TCC, Saga, Pivot and Retriable; or, if the effect is outside of the database, one of ExternalTCC,
+// External, ExternalPivot and ExternalRetriable.
 type Handler interface {
 	compile() handler
 }
@@ -98,10 +105,14 @@ type Retriable[In, Out any] struct {
 type handler struct {
 	kind    saga.Kind
 	phases  []saga.Phase // that the kind calls user code for
-	missing []saga.Phase // of them, those without a function
+	missing []string     // functions that are required
+
+	// Inside of the local transaction; nil if external is set.
 	try     func(ctx context.Context, tx pgx.Tx, op Operation, b wire.Body) (saga.Payload, error)
 	confirm func(ctx context.Context, tx pgx.Tx, op Operation, b wire.Body) error
 	cancel  func(ctx context.Context, tx pgx.Tx, op Operation, b wire.Body) error
+
+	external *external // nil: effects in the participant's database only
 }
 
 func (h TCC[In, Out]) compile() handler {
@@ -121,11 +132,10 @@ func (h Retriable[In, Out]) compile() handler {
 }
 
 func compile[In, Out any](kind saga.Kind, try TryFunc[In, Out], confirm, cancel SettleFunc[In, Out], phases ...saga.Phase) handler {
-	h := handler{kind: kind, phases: phases, try: compileTry(try), confirm: compileSettle(confirm), cancel: compileSettle(cancel)}
+	h := handler{kind: kind, try: compileTry(try), confirm: compileSettle(confirm), cancel: compileSettle(cancel)}
+	has := map[saga.Phase]bool{saga.PhaseTry: try != nil, saga.PhaseConfirm: confirm != nil, saga.PhaseCancel: cancel != nil}
 	for _, p := range phases {
-		if p == saga.PhaseTry && try == nil || p == saga.PhaseConfirm && confirm == nil || p == saga.PhaseCancel && cancel == nil {
-			h.missing = append(h.missing, p)
-		}
+		h.require(p, string(p), has[p])
 	}
 	return h
 }
@@ -151,15 +161,32 @@ func compileSettle[In, Out any](f SettleFunc[In, Out]) func(context.Context, pgx
 			return err
 		}
 		c := Settle[In, Out]{Operation: op, Input: input, InputRaw: b.Input, TryRaw: b.Try}
-		if _, none := any(c.Try).(*None); !none && !b.Try.IsZero() {
-			try, err := decode[Out]("the result of the try", b.Try)
-			if err != nil {
-				return err
-			}
-			c.Try = &try
+		if c.Try, err = decodeTry[Out](b.Try); err != nil {
+			return err
 		}
 		return f(ctx, tx, c)
 	}
+}
+
+// decodeTry reads what the try returned; nil if there is nothing.
+func decodeTry[Out any](p saga.Payload) (*Out, error) {
+	var try *Out
+	if _, none := any(try).(*None); none || p.IsZero() {
+		return nil, nil
+	}
+	out, err := decode[Out]("the result of the try", p)
+	if err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// lease returns how long a try of the action keeps others away; 0 if its effects are in the database.
+func (h handler) lease() time.Duration {
+	if h.external == nil {
+		return 0
+	}
+	return h.external.lease
 }
 
 // has reports whether there is user code for a phase.

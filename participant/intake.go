@@ -31,6 +31,7 @@ type intake struct {
 
 	places  chan struct{} // one per command in hand
 	running chan struct{} // one per command that uses the database
+	alone   chan struct{} // full while a command waits until nothing else runs, or runs so
 
 	mu     sync.Mutex
 	closed bool // nothing is taken any more
@@ -52,6 +53,7 @@ type job struct {
 	cmd      saga.Command
 	bad      error // why it could not be decoded
 	taken    time.Time
+	suspect  suspect
 }
 
 // expired reports whether the coordinator has given this attempt up. It sends the next one.
@@ -62,6 +64,7 @@ func newIntake(ctx context.Context, p *Participant, b *bus.Bus) *intake {
 		p: p, bus: b, draining: ctx.Done(),
 		places:  make(chan struct{}, inHandPerHandler*p.cfg.Concurrency),
 		running: make(chan struct{}, p.cfg.Concurrency),
+		alone:   make(chan struct{}, 1),
 		jobs:    map[*job]struct{}{}, steps: map[stepKey][]*job{},
 	}
 	in.handling, in.give = context.WithCancel(context.WithoutCancel(ctx))
@@ -99,6 +102,7 @@ func (in *intake) take(d *bus.Delivery) {
 	}
 	j := &job{delivery: d, taken: time.Now()}
 	j.cmd, j.bad = wire.DecodeCommand(d.Message)
+	j.suspect.delivery = d.NumDelivered()
 
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -171,6 +175,9 @@ func (in *intake) finish(j *job) {
 		return
 	}
 	in.p.hooks.reach(pointPublished, j.cmd)
+	if j.suspect.poison { // a person has to look now; what is sent again after that begins anew
+		in.p.end(in.handling, j.cmd)
+	}
 	how = func() {
 		if err := j.delivery.Ack(); err != nil {
 			in.p.log.Debug("command was not acknowledged and comes again", "operation", j.cmd.Key().String(), "error", err)
@@ -189,14 +196,14 @@ func (in *intake) answer(j *job) (reply bus.Message, ok bool) {
 		return reply, err == nil
 	}
 	ok = in.again(j, "the database gave no answer", func() (err error) {
-		select {
-		case in.running <- struct{}{}:
-		case <-in.handling.Done():
-			return in.handling.Err()
+		s := &seat{in: in}
+		if err := s.take(in.handling); err != nil {
+			return err
 		}
-		defer func() { <-in.running }()
+		defer s.leave()
+		j.suspect.alone = s.takeAll
 		in.p.hooks.reach(pointTaken, j.cmd)
-		reply, err = in.p.execute(in.handling, j.cmd, j.delivery.NumDelivered())
+		reply, err = in.p.execute(in.handling, j.cmd, &j.suspect)
 		return err
 	})
 	return reply, ok
@@ -269,5 +276,6 @@ func (in *intake) heartbeat(stop <-chan struct{}) {
 				in.p.log.Debug("heartbeat was not sent", "operation", j.cmd.Key().String(), "error", err)
 			}
 		}
+		in.p.absolveAgain(in.handling)
 	}
 }

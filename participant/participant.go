@@ -26,6 +26,8 @@ type Participant struct {
 	sealed   bool // Run was called: no more actions
 	handlers map[string]handler
 
+	absolve absolve
+
 	hooks hooks // for tests
 }
 
@@ -43,7 +45,7 @@ func New(c Config) (*Participant, error) {
 }
 
 // Handle adds an action. It panics if the action's name is not valid (S1.7) or taken, if a function of the handler is
-// missing, or after Run was called: mistakes of the program that no run could repair.
+// missing, if an external action's lease is too short, or after Run was called: mistakes of the program that no run could repair.
 func Handle(p *Participant, action string, h Handler) {
 	if err := saga.CheckName("action", action); err != nil {
 		panic("participant: " + err.Error())
@@ -54,6 +56,11 @@ func Handle(p *Participant, action string, h Handler) {
 	compiled := h.compile()
 	if len(compiled.missing) > 0 {
 		panic(fmt.Sprintf("participant: action %s is of kind %s and has no %v function", action, compiled.kind, compiled.missing))
+	}
+	if x := compiled.external; x != nil {
+		if err := x.checkLease(p.cfg.HandlerTimeout); err != nil {
+			panic("participant: action " + action + ": " + err.Error())
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 )
 
 // SchemaVersion is the version of the barrier's tables and functions that this package works with.
-const SchemaVersion = 1
+const SchemaVersion = 2
 
 // schemaLock is the key of the advisory lock that lets one migration run at a time in a database.
 const schemaLock = 0x5a6a_6261_7272_6965
@@ -90,8 +90,12 @@ func CheckSchema(ctx context.Context, db Beginner) error {
 
 // schemaVersion returns the installed version, 0 for none.
 func schemaVersion(ctx context.Context, tx pgx.Tx) (int, error) {
+	// Not to_regclass: in a session that has missed the table before, it goes on missing a table that another has
+	// committed while this transaction waited for its lock.
+	const find = `SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = 'saga' AND c.relname = 'barrier_version')`
 	var exists bool
-	if err := tx.QueryRow(ctx, "SELECT to_regclass('saga.barrier_version') IS NOT NULL").Scan(&exists); err != nil || !exists {
+	if err := tx.QueryRow(ctx, find).Scan(&exists); err != nil || !exists {
 		return 0, err
 	}
 	var version int

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/sagacity-tx/sagacity/internal/testdb"
 	"github.com/sagacity-tx/sagacity/saga"
 )
@@ -34,6 +36,33 @@ func TestMigrateOften(t *testing.T) {
 	var rows int
 	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM saga.barrier_version").Scan(&rows); err != nil || rows != SchemaVersion {
 		t.Errorf("%d versions recorded (%v), want %d", rows, err, SchemaVersion)
+	}
+}
+
+// TestMigrateFromOlder: a database of each older version is brought up to date, and keeps its rows.
+func TestMigrateFromOlder(t *testing.T) {
+	t.Parallel()
+	for older := 1; older < SchemaVersion; older++ {
+		pool := testdb.New(t, testdb.Template{})
+		for _, m := range schemaFiles()[:older] {
+			if _, err := pool.Exec(t.Context(), m.sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+				t.Fatal(err)
+			}
+		}
+		insert, args := barrierInsert(barrierID(), barrierStates(saga.KindTCC)["tried"])
+		if _, err := pool.Exec(t.Context(), insert, args...); err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckSchema(t.Context(), pool); !errors.Is(err, ErrSchema) {
+			t.Errorf("version %d before: %v", older, err)
+		}
+		if err := errors.Join(Migrate(t.Context(), pool), CheckSchema(t.Context(), pool)); err != nil {
+			t.Errorf("version %d: %v", older, err)
+		}
+		var rows int
+		if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM saga.barrier").Scan(&rows); err != nil || rows != 1 {
+			t.Errorf("version %d: %d rows are left, %v", older, rows, err)
+		}
 	}
 }
 

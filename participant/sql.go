@@ -7,6 +7,11 @@ SELECT verdict, keep, outcome, code, reason, state, result, result_type, revisio
   FROM saga.barrier_enter($1::text, $2::uuid, $3::text, $4::text, $5::text, $6::text, $7::bytea, $8::integer,
        p_deadline => $9::timestamptz, p_lock_timeout_ms => $10::integer)`
 
+	sqlEnterLease = `
+SELECT verdict, keep, outcome, code, reason, state, result, result_type, revision, content_sha256, retry_after_ms, replayed, lease_token
+  FROM saga.barrier_enter($1::text, $2::uuid, $3::text, $4::text, $5::text, $6::text, $7::bytea, $8::integer,
+       p_deadline => $9::timestamptz, p_lock_timeout_ms => $10::integer, p_lease => $11::bigint * interval '1 millisecond')`
+
 	sqlInquire = `
 SELECT verdict, keep, outcome, code, reason, state, result, result_type, revision, content_sha256, retry_after_ms, replayed
   FROM saga.barrier_inquire($1::text, $2::uuid, $3::text, $4::text, $5::bytea, $6::integer)`
@@ -14,6 +19,20 @@ SELECT verdict, keep, outcome, code, reason, state, result, result_type, revisio
 	sqlLeave = `
 SELECT saga.barrier_leave($1::text, $2::uuid, $3::text, $4::text, $5::bytea, $6::integer, $7::text,
        p_code => $8::text, p_reason => $9::text, p_result => $10::bytea, p_result_type => $11::text)`
+
+	sqlLeaveLease = `
+SELECT saga.barrier_leave($1::text, $2::uuid, $3::text, $4::text, $5::bytea, $6::integer, $7::text,
+       p_code => $8::text, p_reason => $9::text, p_result => $10::bytea, p_result_type => $11::text, p_lease_token => $12::bigint)`
+
+	sqlFound = `
+SELECT saga.barrier_found($1::text, $2::uuid, $3::text, $4::bigint, $5::text,
+       p_code => $6::text, p_reason => $7::text, p_result => $8::bytea, p_result_type => $9::text)`
+
+	sqlRelease = `SELECT saga.barrier_release($1::text, $2::uuid, $3::text, $4::bigint, $5::boolean)`
+
+	sqlSuspectBegin = `SELECT saga.barrier_suspect_begin($1::text, $2::uuid, $3::text, $4::text, $5::integer, $6::bigint, $7::integer)`
+	sqlSuspectEnd   = `SELECT saga.barrier_suspect_end($1::text, $2::uuid, $3::text, $4::text)`
+	sqlSuspectPurge = `DELETE FROM saga.barrier_suspect WHERE begun_at < clock_timestamp() - interval '30 days'`
 
 	sqlSavepoint  = `SAVEPOINT saga_handler`
 	sqlRollbackTo = `ROLLBACK TO SAVEPOINT saga_handler`

@@ -13,9 +13,9 @@ import (
 
 var errTxBusy = errors.New("participant: the handler's transaction is in use by another goroutine or by a callback")
 
-// guard stands between a handler and its connection. It lets one goroutine at a time use the connection, and
-// none after the handler has returned, so that a goroutine that a handler left behind cannot write into
-// another operation's transaction; and it keeps the end of the transaction from the handler.
+// guard stands between user code and its connection. It lets one goroutine at a time use the connection, and
+// none after the handler has returned or the entry is over, so that a goroutine that a handler left behind
+// cannot write into another operation's transaction; and it keeps the end of the transaction from user code.
 type guard struct {
 	conn   *pgconn.PgConn
 	mu     sync.Mutex // held while the connection is used
@@ -56,6 +56,13 @@ func (g *guard) finish() error {
 	return g.misuse
 }
 
+// end ends the use of a connection that goes back to the pool. It waits for a statement that is under way.
+func (g *guard) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.over, g.open = true, nil
+}
+
 // refuse notes that the handler wanted to end the transaction.
 func (g *guard) refuse(call string) error {
 	return g.use(func() error {
@@ -80,7 +87,7 @@ func (g *guard) query(send func() (pgx.Rows, error)) (pgx.Rows, error) {
 	return r, err
 }
 
-// guardedTx is the pgx.Tx that a handler sees.
+// guardedTx is the pgx.Tx that user code sees.
 type guardedTx struct {
 	guard  *guard
 	tx     pgx.Tx

@@ -126,12 +126,12 @@ func runDev(ctx context.Context, cfg devConfig, stdout, stderr io.Writer) (err e
 	}
 	defer func() { err = errors.Join(err, env.stop()) }()
 	env.announce(stderr, cfg.LogPath, time.Since(started))
-	results := runScenarios(ctx, env.world, cfg, stdout, stderr)
+	results := runScenarios(ctx, env.world, cfg.JSON, stdout, stderr)
 	if err := ctx.Err(); err != nil && cfg.Exit {
 		return withExit(exitFailed, fmt.Errorf("stopped before the scenarios had ended: %w", err))
 	}
 	if cfg.Exit {
-		return verdict(results)
+		return verdict(results, demo.Count(env.world))
 	}
 	fmt.Fprintln(stderr, "\nRunning until you press Ctrl-C.")
 	select {
@@ -143,34 +143,34 @@ func runDev(ctx context.Context, cfg devConfig, stdout, stderr io.Writer) (err e
 }
 
 // runScenarios prints the results: a table as they come, or one JSON array at the end.
-func runScenarios(ctx context.Context, w *demo.World, cfg devConfig, stdout, stderr io.Writer) []demo.Result {
+func runScenarios(ctx context.Context, w *demo.World, asJSON bool, stdout, stderr io.Writer) []demo.Result {
 	table := newScenarioTable(stdout)
 	each := table.row
-	if cfg.JSON {
+	if asJSON {
 		each = func(r demo.Result) { fmt.Fprintf(stderr, "%s: %s\n", r.Scenario, okText(r)) }
 	} else {
 		table.header()
 	}
 	results := demo.Run(ctx, w, each)
-	if cfg.JSON {
+	if asJSON {
 		enc := json.NewEncoder(stdout)
 		enc.SetIndent("", "  ")
 		if err := enc.Encode(results); err != nil {
-			cfg.Log.Error("cannot write the results", "error", err)
+			w.Log.Error("cannot write the results", "error", err)
 		}
 	}
 	return results
 }
 
 // verdict is nil only if every scenario ran and came out as expected.
-func verdict(results []demo.Result) error {
+func verdict(results []demo.Result, all int) error {
 	wrong := 0
 	for _, r := range results {
 		if !r.OK() {
 			wrong++
 		}
 	}
-	if all := len(demo.Names()); wrong > 0 || len(results) < all {
+	if wrong > 0 || len(results) < all {
 		return withExit(exitFailed, fmt.Errorf("%d of %d scenarios did not come out as expected", wrong+all-len(results), all))
 	}
 	return nil

@@ -13,10 +13,10 @@ import (
 
 func newDLQ() *cobra.Command {
 	r := &remote{}
-	cmd := newGroup("dlq", "Look at dead letters and replay them",
-		"dlq shows dead letters, which are operations and messages that were set aside, and replays them, through the API\n"+
-			"of a coordinator.", r)
-	cmd.AddCommand(newDLQList(r), newDLQShow(r), newDLQReplay(r))
+	cmd := newGroup("dlq", "Look at dead letters, replay them or give them up",
+		"dlq shows dead letters, which are operations and messages that were set aside, and replays them or gives them up,\n"+
+			"through the API of a coordinator.", r)
+	cmd.AddCommand(newDLQList(r), newDLQShow(r), newDLQReplay(r), newDLQDiscard(r))
 	return cmd
 }
 
@@ -131,7 +131,7 @@ func runReplay(cmd *cobra.Command, r *remote, id uuid.UUID, reason string, yes b
 		return err
 	}
 	if err := r.client.Replay(cmd.Context(), id, d.Version, reason); err != nil {
-		return r.explainReplay(id, err)
+		return r.explainAction("replay dead letter "+id.String(), "dlq show "+id.String(), err)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "coordinator: dead letter %s is replayed; see what comes of it with \"coordinator dlq show %s\"\n", id, id)
 	out := newOutput(cmd, r.format)

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
-
-	"github.com/google/uuid"
 
 	"github.com/sagacity-tx/sagacity/coordinator/client"
 )
@@ -98,14 +95,4 @@ func optional(separator, text string) string {
 		return ""
 	}
 	return separator + text
-}
-
-// explainReplay explains a replay that failed. An unknown outcome is not a failure.
-func (r *remote) explainReplay(id uuid.UUID, err error) error {
-	explained := r.explain("replay dead letter "+id.String(), err)
-	var u *client.UnknownError
-	if errors.As(err, &u) {
-		return fmt.Errorf("%w\nWhether it was replayed is not known: look at \"coordinator dlq show %s\", and replay it again only if it is still open", explained, id)
-	}
-	return explained
 }

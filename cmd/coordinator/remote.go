@@ -47,8 +47,12 @@ func newGroup(use, short, long string, r *remote) *cobra.Command {
 // connect makes the client; it sends nothing yet.
 func (r *remote) connect(retry time.Duration) (err error) {
 	fromEnv(&r.server, "SAGACITY_SERVER", defaultServer)
-	if r.client, err = client.New(r.server, client.Options{RetryTime: retry}); err != nil {
-		return usageError("--server (SAGACITY_SERVER): %w", err)
+	token, err := readToken("")
+	if err != nil {
+		return err
+	}
+	if r.client, err = client.New(r.server, client.Options{RetryTime: retry, Token: token}); err != nil {
+		return usageError("--server (SAGACITY_SERVER), or the token: %w", err)
 	}
 	return nil
 }
@@ -65,6 +69,9 @@ func (r *remote) explain(what string, err error) error {
 		return fmt.Errorf("%s: %s answered HTTP %d, and not as a coordinator does; check --server", what, r.server, p.Status)
 	case errors.As(err, &p):
 		err = fmt.Errorf("%s: %s %s (%s, HTTP %d)", what, p.Title, p.Detail, p.Code, p.Status)
+		if p.Status == http.StatusUnauthorized {
+			err = fmt.Errorf("%w; %s", err, adviceToken)
+		}
 		if p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden {
 			return withExit(exitAuth, err)
 		}

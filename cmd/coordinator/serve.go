@@ -10,10 +10,13 @@ const defaultConnections = 24
 
 func newServe() *cobra.Command {
 	var cfg serverConfig
+	var tokenFile string
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Run a coordinator", Args: cobra.NoArgs,
 		Long: "serve runs a coordinator on a migrated database. Any number may share one database and one NATS.\n" +
-			"It stops in order on SIGTERM or SIGINT.",
+			"It stops in order on SIGTERM or SIGINT.\n\n" +
+			"Without a token it serves this machine only, and everyone on it. With one it serves whoever sends it, as\n" +
+			"operator and client of one tenant; to listen elsewhere than on loopback it needs --without-tls too.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if cfg.Log, err = logger(cmd, cmd.ErrOrStderr()); err != nil {
@@ -23,6 +26,9 @@ func newServe() *cobra.Command {
 			fromEnv(&cfg.NATSURL, "NATS_URL", "nats://127.0.0.1:4222")
 			if cfg.DatabaseURL == "" {
 				return usageError("no database; give --database-url or set DATABASE_URL (to try it out: coordinator dev)")
+			}
+			if cfg.Token, err = readToken(tokenFile); err != nil {
+				return err
 			}
 			s, err := newServer(cmd.Context(), cfg)
 			if err != nil {
@@ -34,12 +40,14 @@ func newServe() *cobra.Command {
 	}
 	addServerFlags(cmd, &cfg)
 	cmd.Flags().StringVar(&cfg.DatabaseURL, "database-url", "", "PostgreSQL of the coordinator (DATABASE_URL)")
+	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file with the token that callers have to send ("+envTokenFile+"; "+envToken+" holds the token itself)")
+	cmd.Flags().BoolVar(&cfg.WithoutTLS, "without-tls", false, "listen elsewhere than on loopback, unencrypted: the network is private, or a proxy ends TLS")
 	cmd.Flags().StringVar(&cfg.NATSURL, "nats-url", "", "NATS with JetStream (NATS_URL; default nats://127.0.0.1:4222)")
 	return cmd
 }
 
 func addServerFlags(cmd *cobra.Command, cfg *serverConfig) {
-	cmd.Flags().StringVar(&cfg.Listen, "listen", envOr("SAGACITY_LISTEN", "127.0.0.1:8080"), "address of the HTTP API; loopback only (SAGACITY_LISTEN)")
+	cmd.Flags().StringVar(&cfg.Listen, "listen", envOr("SAGACITY_LISTEN", "127.0.0.1:8080"), "address of the HTTP API (SAGACITY_LISTEN)")
 	cmd.Flags().StringVar(&cfg.Prefix, "prefix", envOr("SAGACITY_PREFIX", "saga"), "prefix of NATS subjects and streams (SAGACITY_PREFIX)")
 	cmd.Flags().IntVar(&cfg.Connections, "connections", defaultConnections, "most connections to PostgreSQL")
 }

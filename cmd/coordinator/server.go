@@ -25,6 +25,8 @@ type serverConfig struct {
 	NATSURL     string
 	Prefix      string
 	Listen      string // address of the HTTP API
+	Token       string // bearer token of its callers; "": whoever is on this machine
+	WithoutTLS  bool   // listen elsewhere than on loopback although there is no TLS
 	Connections int
 	Lanes       int // zero: the coordinator's default
 	Log         *slog.Logger
@@ -49,7 +51,11 @@ func newServer(ctx context.Context, cfg serverConfig) (_ *server, err error) {
 			s.close()
 		}
 	}()
-	if err := checkLoopback(cfg.Listen); err != nil {
+	if err := checkListen(cfg); err != nil {
+		return s, err
+	}
+	auth, err := authenticator(cfg.Token)
+	if err != nil {
 		return s, err
 	}
 	s.pool, err = pg.Open(ctx, pg.Config{DSN: cfg.DatabaseURL, ApplicationName: "coordinator", MaxConns: int32(cfg.Connections)})
@@ -76,22 +82,9 @@ func newServer(ctx context.Context, cfg serverConfig) (_ *server, err error) {
 		return s, err
 	}
 	s.http = api.Server(s.listener.Addr().String(), api.New(api.Config{
-		Coordinator: s.coordinator, Authenticate: api.Loopback(), Ready: s.ready, Log: cfg.Log,
+		Coordinator: s.coordinator, Authenticate: auth, Ready: s.ready, Log: cfg.Log,
 	}), cfg.Log)
 	return s, nil
-}
-
-// checkLoopback makes sure that the address is a loopback one: without authentication nothing else is safe.
-func checkLoopback(address string) error {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return usageError("--listen is %q: %w; give host:port, for example 127.0.0.1:8080", address, err)
-	}
-	ip := net.ParseIP(host)
-	if host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return usageError("--listen is %q; this version has no authentication and listens on loopback only: use 127.0.0.1", address)
-	}
-	return nil
 }
 
 func listen(ctx context.Context, address string) (net.Listener, error) {

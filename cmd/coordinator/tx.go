@@ -15,7 +15,7 @@ func newTx() *cobra.Command {
 	r := &remote{}
 	cmd := newGroup("tx", "Start transactions and look after them",
 		"tx starts transactions and looks after them, through the API of a coordinator.", r)
-	cmd.AddCommand(newTxStart(r), newTxGet(r), newTxList(r), newTxWatch(r), newTxWait(r), newTxCancel(r), newTxAttempts(r))
+	cmd.AddCommand(newTxStart(r), newTxGet(r), newTxList(r), newTxWatch(r), newTxWait(r), newTxCancel(r), newTxResolve(r), newTxAttempts(r), newTxExplain(r))
 	return cmd
 }
 

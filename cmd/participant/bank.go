@@ -10,8 +10,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sagacity-tx/sagacity/internal/bank"
+	"github.com/sagacity-tx/sagacity/internal/health"
 	"github.com/sagacity-tx/sagacity/internal/pg"
 	"github.com/sagacity-tx/sagacity/internal/sabotage"
 	"github.com/sagacity-tx/sagacity/participant"
@@ -30,6 +32,7 @@ type bankConfig struct {
 	Cents       int64
 	Drain       time.Duration
 	Sabotage    string
+	Health      string // address to answer health checks on; "": none
 	Log         *slog.Logger
 }
 
@@ -65,10 +68,18 @@ func newBank() *cobra.Command {
 	f.Int64Var(&c.Cents, "balance-cents", 100_000, "of accounts that are made")
 	f.DurationVar(&c.Drain, "drain-timeout", participant.DefaultDrainTimeout, "how long to finish what is in hand at the end")
 	f.StringVar(&c.Sabotage, "sabotage", "", "install the barrier without a safeguard, in a new database: tombstone, stored-reply or content-check")
+	f.StringVar(&c.Health, "health-listen", envOr("SAGACITY_HEALTH_LISTEN", ""), "address that answers \"participant health\", for example 127.0.0.1:8090 (SAGACITY_HEALTH_LISTEN; default none)")
 	return cmd
 }
 
 func (c bankConfig) run(ctx context.Context) error {
+	listener, err := listenHealth(ctx, c.Health)
+	if err != nil {
+		return err
+	}
+	if listener != nil {
+		defer func() { _ = listener.Close() }() // usually closed when what serves it has ended
+	}
 	pool, err := pg.Open(ctx, pg.Config{DSN: c.DatabaseURL, ApplicationName: "participant " + c.Name, MaxConns: c.Connections})
 	if err != nil {
 		return err
@@ -97,7 +108,15 @@ func (c bankConfig) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.Run(ctx)
+	if listener == nil {
+		return p.Run(ctx)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return health.Serve(ctx, listener, func(ctx context.Context) error { return ready(ctx, pool, nc) })
+	})
+	group.Go(func() error { return p.Run(ctx) })
+	return group.Wait()
 }
 
 // connectNATS keeps trying in the background when the server cannot be reached yet.

@@ -65,7 +65,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		return usageError("%w (see: %s --help)", err, cmd.CommandPath())
 	})
 	root.PersistentFlags().String("log-level", envOr("SAGACITY_LOG_LEVEL", "info"), "debug, info, warn or error (SAGACITY_LOG_LEVEL)")
-	root.AddCommand(newBank(), newSchema(), newVersion())
+	root.AddCommand(newBank(), newHealth(), newSchema(), newVersion())
 	for _, cmd := range append(root.Commands(), root) {
 		cmd.Args = usageArgs(cmd.Args)
 	}

@@ -33,7 +33,9 @@ type Coordinator interface {
 type Admin interface {
 	DeadLetters(ctx context.Context, f dlq.Filter) ([]dlq.DeadLetter, error)
 	DeadLetter(ctx context.Context, id uuid.UUID) (coordinator.DeadLetterDetail, error)
-	Replay(ctx context.Context, p coordinator.ReplayParams) error
+	Replay(ctx context.Context, p coordinator.LetterParams) error
+	Discard(ctx context.Context, p coordinator.LetterParams) (*coordinator.View, error)
+	Resolve(ctx context.Context, p coordinator.ResolveParams) (coordinator.View, error)
 }
 
 // Config says what the API serves. Coordinator is required.

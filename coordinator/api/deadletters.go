@@ -89,30 +89,86 @@ func (h *Handler) getDeadLetter(c *call) error {
 	return c.send(http.StatusOK, r, r.deadLetterDetail(&detail))
 }
 
+// decision reads what every action of an operator needs: the version that was seen, and the reason.
+func (c *call) decision(action string) (version int64, reason string, err error) {
+	if version, err = c.ifMatch(); err != nil {
+		return 0, "", err
+	}
+	if reason, err = c.reason(action); err == nil && reason == "" {
+		err = problemOf(codeMissingReason)
+	}
+	return version, reason, err
+}
+
+// letterParams reads an action on the dead letter of the path.
+func (c *call) letterParams(action string) (coordinator.LetterParams, error) {
+	p := coordinator.LetterParams{Actor: c.id.Actor}
+	var err error
+	if p.DeadLetter, err = c.pathDeadLetter(); err != nil {
+		return p, err
+	}
+	p.Version, p.Reason, err = c.decision(action)
+	return p, err
+}
+
 // replayDeadLetter sends a dead letter's operation again (D2).
 func (h *Handler) replayDeadLetter(c *call) error {
-	id, err := c.pathDeadLetter()
+	p, err := c.letterParams("replay")
 	if err != nil {
 		return err
-	}
-	version, err := c.ifMatch()
-	if err != nil {
-		return err
-	}
-	reason, err := c.reason("replay")
-	if err != nil {
-		return err
-	}
-	if reason == "" {
-		return problemOf(codeMissingReason)
 	}
 	ctx, cancel := c.bounded()
 	defer cancel()
-	p := coordinator.ReplayParams{Actor: c.id.Actor, DeadLetter: id, Version: version, Reason: reason}
 	if err := h.cfg.Admin.Replay(ctx, p); err != nil {
 		return err
 	}
-	c.log.Info("a dead letter is replayed", "dead_letter", id.String(), "actor", c.id.Actor)
-	form := Replaying{ID: id.String(), Links: Links{"self": deadLetterPath(id.String())}}
-	return c.send(http.StatusAccepted, newRenderer(), form)
+	id := p.DeadLetter.String()
+	c.log.Info("a dead letter is replayed", "dead_letter", id, "actor", p.Actor)
+	return c.send(http.StatusAccepted, newRenderer(), Replaying{ID: id, Links: Links{"self": deadLetterPath(id)}})
+}
+
+// discardDeadLetter gives a dead letter up (S2.13).
+func (h *Handler) discardDeadLetter(c *call) error {
+	p, err := c.letterParams("discard")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.bounded()
+	defer cancel()
+	view, err := h.cfg.Admin.Discard(ctx, p)
+	if err != nil {
+		return err
+	}
+	id := p.DeadLetter.String()
+	c.log.Info("a dead letter is discarded", "dead_letter", id, "actor", p.Actor)
+	r := newRenderer()
+	form := Discarded{ID: id, Links: Links{"self": deadLetterPath(id)}}
+	if view != nil {
+		t := r.transaction(*view)
+		form.Transaction, form.Links["transaction"] = &t, t.Links["self"]
+	}
+	return c.send(http.StatusOK, r, form)
+}
+
+// resolveTransaction gives up all dead letters of a transaction (S2.13).
+func (h *Handler) resolveTransaction(c *call) error {
+	p := coordinator.ResolveParams{Actor: c.id.Actor}
+	var err error
+	if p.Transaction, err = c.pathTransaction(); err != nil {
+		return err
+	}
+	if p.Version, p.Reason, err = c.decision("resolve"); err != nil {
+		return err
+	}
+	c.log = c.log.With("transaction", p.Transaction.String())
+	ctx, cancel := c.bounded()
+	defer cancel()
+	view, err := h.cfg.Admin.Resolve(ctx, p)
+	if err != nil {
+		return err
+	}
+	c.log.Info("a transaction is resolved", "actor", p.Actor, "status", string(view.Status))
+	r := newRenderer()
+	c.w.Header().Set("ETag", etagOf(view.Version))
+	return c.send(http.StatusOK, r, r.transaction(view))
 }

@@ -41,6 +41,8 @@ var every = []struct{ method, path, body string }{
 	{"GET", "/v1/dead-letters", ""},
 	{"GET", "/v1/dead-letters/" + uuid.Max.String(), ""},
 	{"POST", "/v1/dead-letters/" + uuid.Max.String() + "/replay", `{"reason":"x"}`},
+	{"POST", "/v1/dead-letters/" + uuid.Max.String() + "/discard", `{"reason":"x"}`},
+	{"POST", "/v1/transactions/" + fakeID.String() + "/resolve", `{"reason":"x"}`},
 }
 
 // T4, R3: every error of the layers below has its status, its code and, where waiting helps, Retry-After.

@@ -77,7 +77,15 @@ func (f *fake) DeadLetter(context.Context, uuid.UUID) (coordinator.DeadLetterDet
 	return coordinator.DeadLetterDetail{}, f.err
 }
 
-func (f *fake) Replay(context.Context, coordinator.ReplayParams) error { return f.err }
+func (f *fake) Replay(context.Context, coordinator.LetterParams) error { return f.err }
+
+func (f *fake) Discard(context.Context, coordinator.LetterParams) (*coordinator.View, error) {
+	return nil, f.err
+}
+
+func (f *fake) Resolve(context.Context, coordinator.ResolveParams) (coordinator.View, error) {
+	return coordinator.View{}, f.err
+}
 
 var fakeID = func() saga.ID {
 	id, err := saga.ParseID("0198c7a2-5b7e-7c31-9f6e-0a4b1c2d3e4f")

@@ -136,7 +136,7 @@ type DeadLetter struct {
 	BuriedCount   int       `json:"buried_count" doc:"how often it was set aside"`
 	BuriedAt      time.Time `json:"buried_at" doc:"the first time"`
 	UpdatedAt     time.Time `json:"updated_at"`
-	Links         Links     `json:"links" doc:"self, replay, transaction"`
+	Links         Links     `json:"links" doc:"self, transaction; replay and discard while it is open"`
 }
 
 // DeadLetters is a page of dead letters, the newest first.
@@ -171,13 +171,20 @@ type AuditEntry struct {
 	Object  string    `json:"object"`
 	Allowed bool      `json:"allowed"`
 	Reason  string    `json:"reason,omitempty" doc:"why the operator did it"`
-	Detail  string    `json:"detail,omitempty" doc:"why it was refused"`
+	Detail  string    `json:"detail,omitempty" doc:"why it was refused; of a discard or resolve: the operations whose effect is not known"`
 }
 
 // Replaying is the answer to a replay: it was sent, and its outcome comes later.
 type Replaying struct {
 	ID    string `json:"id" format:"uuid"`
 	Links Links  `json:"links" doc:"self"`
+}
+
+// Discarded is the answer to a discard.
+type Discarded struct {
+	ID          string       `json:"id" format:"uuid"`
+	Transaction *Transaction `json:"transaction,omitempty" doc:"as it is after that; absent for a message"`
+	Links       Links        `json:"links" doc:"self, transaction"`
 }
 
 // Health is the answer of /healthz and /readyz.

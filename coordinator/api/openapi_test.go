@@ -61,7 +61,8 @@ func TestDocumentListsTheRoutes(t *testing.T) {
 		"GET /healthz", "GET /openapi.json", "GET /problems/{code}", "GET /readyz", "GET /v1/dead-letters", "GET /v1/dead-letters/{id}",
 		"GET /v1/requests", "GET /v1/transactions", "GET /v1/transactions/{id}", "GET /v1/transactions/{id}/attempts",
 		"GET /v1/transactions/{id}/explain",
-		"POST /v1/dead-letters/{id}/replay", "POST /v1/transactions", "POST /v1/transactions/{id}/cancel",
+		"POST /v1/dead-letters/{id}/discard", "POST /v1/dead-letters/{id}/replay", "POST /v1/transactions", "POST /v1/transactions/{id}/cancel",
+		"POST /v1/transactions/{id}/resolve",
 	}
 	if doc.OpenAPI != "3.1.0" || !slices.Equal(got, want) {
 		t.Errorf("version %s, routes %q, want %q", doc.OpenAPI, got, want)

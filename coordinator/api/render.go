@@ -153,8 +153,11 @@ func deadLetterForm(d *dlq.DeadLetter) DeadLetter {
 		form.TransactionID = d.TransactionID.String()
 		form.Links["transaction"] = transactionPath(form.TransactionID)
 	}
-	if d.Kind == dlq.KindOperation && d.Status == saga.DeadLetterOpen {
-		form.Links["replay"] = deadLetterPath(id) + "/replay"
+	if d.Status == saga.DeadLetterOpen {
+		form.Links["discard"] = deadLetterPath(id) + "/discard"
+		if d.Kind == dlq.KindOperation {
+			form.Links["replay"] = deadLetterPath(id) + "/replay"
+		}
 	}
 	return form
 }

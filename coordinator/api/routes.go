@@ -87,7 +87,9 @@ func pageParams() []*huma.Param {
 	}
 }
 
-var etagHeader = param("header", "ETag", "the dead letter's version, for If-Match", stringSchema())
+func etagHeader(what string) *huma.Param {
+	return param("header", "ETag", "the version of the "+what+", for If-Match", stringSchema())
+}
 
 // routes returns every route of the API.
 func routes() []route {
@@ -150,7 +152,7 @@ func transactionRoutes() []route {
 			method: http.MethodGet, path: "/v1/transactions/{id}", access: accessClient, handle: (*Handler).getTransaction, name: "getTransaction",
 			summary: "Read a transaction",
 			params:  []*huma.Param{param("query", "wait", "wait up to so long for its end, such as 5s; 60s at most", stringSchema())},
-			answers: []answerDoc{{200, "the transaction as it is", transaction, nil}}, codes: []string{"invalid_id", codeInvalidQuery, codeNotFound, codeOverloaded},
+			answers: []answerDoc{{200, "the transaction as it is", transaction, []*huma.Param{etagHeader("transaction")}}}, codes: []string{"invalid_id", codeInvalidQuery, codeNotFound, codeOverloaded},
 		},
 		{
 			method: http.MethodGet, path: "/v1/transactions/{id}/attempts", access: accessClient, handle: (*Handler).getAttempts, name: "listAttempts",
@@ -209,18 +211,44 @@ func deadLetterRoutes() []route {
 		{
 			method: http.MethodGet, path: "/v1/dead-letters/{id}", access: accessOperator, handle: (*Handler).getDeadLetter, name: "getDeadLetter",
 			summary: "Read a dead letter with its message, attempts, transaction and audit",
-			answers: []answerDoc{{200, "the dead letter", reflect.TypeFor[DeadLetterDetail](), []*huma.Param{etagHeader}}}, codes: []string{"invalid_id", codeNotFound},
+			answers: []answerDoc{{200, "the dead letter", reflect.TypeFor[DeadLetterDetail](), []*huma.Param{etagHeader("dead letter")}}}, codes: []string{"invalid_id", codeNotFound},
 		},
 		{
 			method: http.MethodPost, path: "/v1/dead-letters/{id}/replay", access: accessOperator, handle: (*Handler).replayDeadLetter, name: "replayDeadLetter",
 			summary: "Send a dead letter's operation again, with the same identity",
-			params:  []*huma.Param{{In: "header", Name: "If-Match", Required: true, Description: "the ETag of the dead letter that was read", Schema: stringSchema()}},
+			params:  ifMatchParams("dead letter"),
 			request: reflect.TypeFor[ReasonForm](), required: true,
 			answers: []answerDoc{{202, "it was sent; its outcome comes later", reflect.TypeFor[Replaying](), nil}},
-			codes: []string{
-				"invalid_id", "invalid_json", codeMissingReason, codeInvalidReason, codeInvalidIfMatch, codeDuplicateHeader, saga.CodeTooLarge,
-				codeMediaType, codeNoIfMatch, codeStale, codeNotFound, saga.CodeObsolete, saga.CodeNotDeadLetter, saga.CodeIllegal, codeOverloaded, codeOutcomeUnknown,
-			},
+			codes:   append(actionCodes(), saga.CodeObsolete, saga.CodeNotDeadLetter, saga.CodeIllegal),
 		},
+		{
+			method: http.MethodPost, path: "/v1/dead-letters/{id}/discard", access: accessOperator, handle: (*Handler).discardDeadLetter, name: "discardDeadLetter",
+			summary: "Give a dead letter up: a try cancels its transaction, a pivot's try is fenced, another operation is never done",
+			params:  ifMatchParams("dead letter"),
+			request: reflect.TypeFor[ReasonForm](), required: true,
+			answers: []answerDoc{{200, "it is given up", reflect.TypeFor[Discarded](), nil}},
+			codes:   append(actionCodes(), saga.CodeObsolete, saga.CodeNotDeadLetter, saga.CodeFence, saga.CodeIllegal),
+		},
+		{
+			method: http.MethodPost, path: "/v1/transactions/{id}/resolve", access: accessOperator, handle: (*Handler).resolveTransaction, name: "resolveTransaction",
+			summary: "Give up all dead letters of a decided transaction, which ends it as resolved once the rest is settled",
+			params:  ifMatchParams("transaction"),
+			request: reflect.TypeFor[ReasonForm](), required: true,
+			answers: []answerDoc{{200, "they are given up", reflect.TypeFor[Transaction](), []*huma.Param{etagHeader("transaction")}}},
+			codes:   append(actionCodes(), saga.CodeObsolete, saga.CodeNotDeadLetter, saga.CodeOutstanding, saga.CodeIllegal),
+		},
+	}
+}
+
+// ifMatchParams are those of an operator's action.
+func ifMatchParams(what string) []*huma.Param {
+	return []*huma.Param{{In: "header", Name: "If-Match", Required: true, Description: "the ETag of the " + what + " that was read", Schema: stringSchema()}}
+}
+
+// actionCodes are those that every action of an operator may have.
+func actionCodes() []string {
+	return []string{
+		"invalid_id", "invalid_json", codeMissingReason, codeInvalidReason, codeInvalidIfMatch, codeDuplicateHeader, saga.CodeTooLarge,
+		codeMediaType, codeNoIfMatch, codeStale, codeNotFound, codeOverloaded, codeOutcomeUnknown,
 	}
 }

@@ -134,6 +134,7 @@ func (h *Handler) getTransaction(c *call) error {
 	if err != nil {
 		return err
 	}
+	c.w.Header().Set("ETag", etagOf(view.Version))
 	r := newRenderer()
 	return c.send(http.StatusOK, r, r.transaction(view))
 }

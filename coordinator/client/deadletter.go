@@ -20,7 +20,7 @@ type DeadLetter struct {
 	ID            uuid.UUID             `json:"id"`
 	Kind          string                `json:"kind"` // operation, or message: bytes that nobody understood
 	Status        saga.DeadLetterStatus `json:"status"`
-	Version       int64                 `json:"version"` // what Replay wants
+	Version       int64                 `json:"version"` // what Replay and Discard want
 	Cause         string                `json:"cause"`
 	Outcome       saga.Outcome          `json:"outcome,omitzero"`
 	Reason        string                `json:"reason,omitzero"`
@@ -113,7 +113,7 @@ func (c *Client) AllDeadLetters(ctx context.Context, f DeadLetterFilter) iter.Se
 // DeadLetter reads a dead letter with all that is known about it.
 func (c *Client) DeadLetter(ctx context.Context, id uuid.UUID) (DeadLetterDetail, error) {
 	var d DeadLetterDetail
-	err := c.read(ctx, request{method: http.MethodGet, path: "/v1/dead-letters/" + id.String()}, &d)
+	err := c.read(ctx, request{method: http.MethodGet, path: deadLetterPath(id)}, &d)
 	return d, err
 }
 
@@ -121,14 +121,50 @@ func (c *Client) DeadLetter(ctx context.Context, id uuid.UUID) (DeadLetterDetail
 // letter that the decision was made on. Errors: *Problem; *UnknownError if no answer came: read the dead letter
 // to see whether it was replayed.
 func (c *Client) Replay(ctx context.Context, id uuid.UUID, version int64, reason string) error {
+	_, err := c.act(ctx, deadLetterPath(id)+"/replay", version, reason)
+	return err
+}
+
+// Discard gives a dead letter up, and returns its transaction as it is after that; nil for a message. A try cancels
+// the transaction, a pivot's try is fenced; a confirm, cancel or retriable try is never done, and its effect is not
+// known from then on. Errors: as of Replay.
+func (c *Client) Discard(ctx context.Context, id uuid.UUID, version int64, reason string) (*Transaction, error) {
+	a, err := c.act(ctx, deadLetterPath(id)+"/discard", version, reason)
+	if err != nil {
+		return nil, err
+	}
+	var form struct {
+		Transaction *Transaction `json:"transaction"`
+	}
+	err = decode(a, &form)
+	return form.Transaction, err
+}
+
+// Resolve gives up all open dead letters of a transaction that is decided, and returns it as it is after that:
+// resolved, or going on with what waited for them. The version is that of the transaction that the decision was
+// made on. Errors: as of Replay.
+func (c *Client) Resolve(ctx context.Context, id saga.ID, version int64, reason string) (Transaction, error) {
+	var tx Transaction
+	a, err := c.act(ctx, transactionPath(id)+"/resolve", version, reason)
+	if err == nil {
+		err = decode(a, &tx)
+	}
+	return tx, err
+}
+
+func deadLetterPath(id uuid.UUID) string { return "/v1/dead-letters/" + id.String() }
+
+// act sends an operator's action, once: a second one would be another action.
+func (c *Client) act(ctx context.Context, path string, version int64, reason string) (answer, error) {
 	body, err := json.Marshal(map[string]string{"reason": reason})
 	if err != nil {
-		return fmt.Errorf("client: %w", err)
+		return answer{}, fmt.Errorf("client: %w", err)
 	}
-	r := request{method: http.MethodPost, path: "/v1/dead-letters/" + id.String() + "/replay", body: body, once: true, header: http.Header{}}
+	r := request{method: http.MethodPost, path: path, body: body, once: true, header: http.Header{}}
 	r.header.Set("If-Match", strconv.Quote(strconv.FormatInt(version, 10)))
-	if _, err = c.do(ctx, r); err != nil {
-		return unknown("", err)
+	a, err := c.do(ctx, r)
+	if err != nil {
+		return a, unknown("", err)
 	}
-	return nil
+	return a, nil
 }

@@ -13,7 +13,7 @@ const (
 	CodeIDTaken        = "id_taken"        // the transaction id was used before
 	CodeNotFound       = "not_found"       // no such thing, or it belongs to somebody else
 	CodeNotCancellable = "not_cancellable" // too late to cancel
-	CodeStale          = "stale"           // the dead letter has changed since it was read
+	CodeStale          = "stale"           // the dead letter or transaction has changed since it was read
 	CodeOverloaded     = "overloaded"      // nothing was done
 	CodeOutcomeUnknown = "outcome_unknown" // it may have happened
 )

@@ -22,7 +22,7 @@ const (
 // Transaction is a transaction as the coordinator shows it.
 type Transaction struct {
 	ID         saga.ID     `json:"id"`
-	Version    int64       `json:"version"`
+	Version    int64       `json:"version"` // what Resolve wants
 	Status     saga.Status `json:"status"`
 	Result     saga.Result `json:"result"` // what may be relied on
 	Suspended  bool        `json:"suspended"`

@@ -24,6 +24,9 @@ func lostReply(ctx context.Context, w *World) (string, error) {
 		return "", err
 	}
 	stream := w.probe.commands.StreamName(bus.Replies)
+	if err := w.awaitReplies(ctx, js, stream, "all earlier replies were taken", false); err != nil {
+		return "", err
+	}
 	if _, err := js.PauseConsumer(ctx, stream, "coordinator", time.Now().Add(scenarioTimeout)); err != nil {
 		return "", err
 	}
@@ -49,18 +52,26 @@ func lostReply(ctx context.Context, w *World) (string, error) {
 
 // loseReply waits until a reply is in the stream and throws it away.
 func (w *World) loseReply(ctx context.Context, js jetstream.JetStream, name string) error {
+	if err := w.awaitReplies(ctx, js, name, "the participant has replied", true); err != nil {
+		return err
+	}
 	stream, err := js.Stream(ctx, name)
 	if err != nil {
 		return err
 	}
-	err = poll(ctx, "the participant has replied", func() (bool, error) {
-		info, err := stream.Info(ctx)
-		return err == nil && info.State.Msgs > 0, err
-	})
+	return stream.Purge(ctx)
+}
+
+// awaitReplies waits until there are replies in the stream, or none.
+func (w *World) awaitReplies(ctx context.Context, js jetstream.JetStream, name, what string, some bool) error {
+	stream, err := js.Stream(ctx, name)
 	if err != nil {
 		return err
 	}
-	return stream.Purge(ctx)
+	return poll(ctx, what, func() (bool, error) {
+		info, err := stream.Info(ctx)
+		return err == nil && info.State.Msgs > 0 == some, err
+	})
 }
 
 // firstOutcome is how the first attempt that did not settle its operation ended.

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -22,6 +23,7 @@ type scenario struct {
 	name     string
 	expected string
 	run      func(ctx context.Context, w *World) (string, error)
+	timeout  time.Duration // zero: scenarioTimeout
 }
 
 // scenarioTimeout bounds one scenario; then it is wrong, not stuck.
@@ -35,7 +37,7 @@ func Run(ctx context.Context, w *World, each func(Result)) []Result {
 		before = -1 // the last row will tell
 	}
 	w.totalBefore = before
-	for _, s := range scenarios {
+	for _, s := range w.scenarios() {
 		if ctx.Err() != nil {
 			break
 		}
@@ -47,7 +49,7 @@ func Run(ctx context.Context, w *World, each func(Result)) []Result {
 }
 
 func (s scenario) do(ctx context.Context, w *World) Result {
-	ctx, cancel := context.WithTimeout(ctx, scenarioTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(s.timeout, scenarioTimeout))
 	defer cancel()
 	started := time.Now()
 	got, err := s.run(ctx, w)
@@ -57,14 +59,8 @@ func (s scenario) do(ctx context.Context, w *World) Result {
 	return Result{Scenario: s.name, Expected: s.expected, Got: got, Ms: time.Since(started).Milliseconds()}
 }
 
-// Names returns the scenarios in the order in which they run.
-func Names() []string {
-	names := make([]string, len(scenarios))
-	for i, s := range scenarios {
-		names[i] = s.name
-	}
-	return names
-}
+// Count returns how many scenarios there are in this world.
+func Count(w *World) int { return len(w.scenarios()) }
 
 // poll waits until the condition holds; nothing else announces what other processes do.
 func poll(ctx context.Context, what string, condition func() (bool, error)) error {

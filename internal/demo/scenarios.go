@@ -15,19 +15,24 @@ import (
 )
 
 // scenarios are the stories, in the order in which they run. The last one looks at what all left behind.
-var scenarios = []scenario{
-	{"saga commits", "committed, 10.00 moved once", sagaCommits},
-	{"TCC commits", "committed, 10.00 moved once", tccCommits},
-	{"three steps in parallel", "committed, 3 tries sent together", parallel},
-	{"refused at step 3", "cancelled (refused by step 3: insufficient_funds), no money moved", refused},
-	{"same operation, other content", "fault: conflict; the try ran once", otherContent},
-	{"null compensation", "done; the cancel did not run", nullCompensation},
-	{"hanging try", "hanging; the try did not run", hangingTry},
-	{"duplicate submission", "12 answers, 1 transaction, 10.00 moved once", duplicateSubmission},
-	{"lost reply", "unknown, then committed; the try ran once", lostReply},
-	{"participant down", "unknown, then committed; 10.00 moved once", participantDown},
-	{"handler panics", "dead letter (panic), replayed, committed; 10.00 moved once", panicReplay},
-	{"the bank's total", "unchanged, 0.00 held, no effect twice", theTotal},
+func (w *World) scenarios() []scenario {
+	list := []scenario{
+		{name: "saga commits", expected: "committed, 10.00 moved once", run: sagaCommits},
+		{name: "TCC commits", expected: "committed, 10.00 moved once", run: tccCommits},
+		{name: "three steps in parallel", expected: "committed, 3 tries sent together", run: parallel},
+		{name: "refused at step 3", expected: "cancelled (refused by step 3: insufficient_funds), no money moved", run: refused},
+		{name: "same operation, other content", expected: "fault: conflict; the try ran once", run: otherContent},
+		{name: "null compensation", expected: "done; the cancel did not run", run: nullCompensation},
+		{name: "hanging try", expected: "hanging; the try did not run", run: hangingTry},
+		{name: "duplicate submission", expected: "12 answers, 1 transaction, 10.00 moved once", run: duplicateSubmission},
+		{name: "lost reply", expected: "unknown, then committed; the try ran once", run: lostReply},
+		{name: "participant down", expected: "unknown, then committed; 10.00 moved once", run: participantDown},
+		{name: "handler panics", expected: "dead letter (panic), replayed, committed; 10.00 moved once", run: panicReplay},
+	}
+	if w.Crash != nil {
+		list = append(list, scenario{name: "killed in full flight", expected: "all committed, each moved its cent once", run: killed, timeout: killedTimeout})
+	}
+	return append(list, scenario{name: "the bank's total", expected: "unchanged, 0.00 held, no effect twice", run: theTotal})
 }
 
 func sagaCommits(ctx context.Context, w *World) (string, error) {

@@ -29,10 +29,18 @@ type World struct {
 	A, B   *Bank
 	NATS   *nats.Conn
 	Prefix string // of the coordinator's subjects
+	Crash  *Crash // nil: nobody is killed
 	Log    *slog.Logger
 
 	probe       *probe
 	totalBefore int64
+}
+
+// Crash has the means to kill a coordinator, while another one goes on, and the participant of bank B.
+type Crash struct {
+	Kill             func() error // both, without warning
+	StartBank        func() error
+	StartCoordinator func() error
 }
 
 // The accounts of the scenarios: one at each bank.
@@ -49,6 +57,9 @@ func (w *World) Prepare(ctx context.Context) error {
 		return err
 	}
 	if err := bank.Seed(ctx, w.B.Pool, initialCents, bob); err != nil {
+		return err
+	}
+	if err := bank.Refill(ctx, w.A.Pool, alice, initialCents/2); err != nil { // she gives in every scenario
 		return err
 	}
 	var err error

@@ -56,7 +56,7 @@ func Start(t testing.TB, dsn string, decide func(Round) Cut) (through string) {
 		t.Fatalf("pgproxy: parse the DSN: %v", err)
 	}
 	query := u.Query()
-	dir, err := os.MkdirTemp("", "pgproxy") // t.TempDir is too long for the path of a socket
+	dir, err := os.MkdirTemp("", "pgproxy") //nolint:usetesting // t.TempDir is too long for the path of a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,8 @@ func readFrame(in *bufio.Reader, typeBytes int) ([]byte, error) {
 	if length < 4 || length > 1<<30 {
 		return nil, fmt.Errorf("pgproxy: a message of %d bytes", length)
 	}
-	frame := append(head, make([]byte, length-4)...)
+	frame := make([]byte, typeBytes+length)
+	copy(frame, head)
 	_, err := io.ReadFull(in, frame[len(head):])
 	return frame, err
 }

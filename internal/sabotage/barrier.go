@@ -1,5 +1,6 @@
 // Package sabotage switches single safeguards off, so that tests and demonstrations can show that something
-// notices. Nothing that is shipped imports it.
+// notices. The demonstrations are the banks of the commands participant and coordinator dev, with the flag
+// --sabotage; the coordinator itself and the SDK never import it.
 package sabotage
 
 import (
