@@ -152,7 +152,15 @@ func (a Admin) discardMessage(ctx context.Context, letter *dlq.DeadLetter, entry
 // nothing is to be given up.
 func (a Admin) Resolve(ctx context.Context, p ResolveParams) (View, error) {
 	entry := dlq.AuditEntry{Actor: p.Actor, Action: actionResolve, Object: p.Transaction.String(), Allowed: true, Reason: p.Reason}
-	view, err := a.carryOut(ctx, &item{id: p.Transaction, audit: &entry, version: p.Version, event: saga.ResolveRequested{}})
+	found, err := a.c.store.load(ctx, []saga.ID{p.Transaction}) // a lane would wait for a database that is away
+	var view *View
+	switch {
+	case err != nil:
+	case found[p.Transaction] == nil:
+		err = ErrNotFound
+	default:
+		view, err = a.carryOut(ctx, &item{id: p.Transaction, audit: &entry, version: p.Version, event: saga.ResolveRequested{}})
+	}
 	if err = a.recordRefusal(ctx, entry, err); err != nil {
 		return View{}, err
 	}
@@ -221,8 +229,9 @@ func lateAudit(rec *record, ev saga.Event, unexpected saga.Unexpected) []dlq.Aud
 
 // recordRefusal records an action that was not carried out, and returns why.
 func (a Admin) recordRefusal(ctx context.Context, entry dlq.AuditEntry, err error) error {
-	if err == nil || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrOverloaded) {
-		return err
+	_, notAllowed := errors.AsType[*saga.StateError](err)
+	if !notAllowed && !errors.Is(err, ErrStale) && !errors.Is(err, ErrNotFound) && !errors.Is(err, dlq.ErrNotFound) {
+		return err // carried out, or not judged at all
 	}
 	entry.Allowed, entry.Detail = false, err.Error()
 	if auditErr := dlq.InsertAudit(ctx, a.c.cfg.Pool, entry); auditErr != nil {

@@ -20,6 +20,7 @@ type definitions struct {
 	pool   *pgxpool.Pool
 	byHash *lru.Cache[[32]byte, *saga.Definition]
 	byText *lru.Cache[string, *parsedDefinition] // by the exact bytes of a submission
+	byName *lru.Cache[saga.DefinitionRef, namedDefinition]
 }
 
 type parsedDefinition struct {
@@ -42,7 +43,11 @@ func newDefinitions(pool *pgxpool.Pool) *definitions {
 	if err != nil {
 		panic(err)
 	}
-	return &definitions{pool: pool, byHash: byHash, byText: byText}
+	byName, err := lru.New[saga.DefinitionRef, namedDefinition](definitionsMax)
+	if err != nil {
+		panic(err)
+	}
+	return &definitions{pool: pool, byHash: byHash, byText: byText, byName: byName}
 }
 
 // parse reads a definition, or finds what reading the same bytes gave before.

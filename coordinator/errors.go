@@ -16,6 +16,8 @@ var (
 	// ErrOutcomeUnknown: whether it happened is not known. Ask again with the same request id, or read the
 	// transaction.
 	ErrOutcomeUnknown = errors.New("the outcome is not known yet")
+	// ErrDefinitionTaken: another definition is registered under that name and version.
+	ErrDefinitionTaken = errors.New("another definition has that name and version")
 	// ErrStale: the dead letter or transaction has changed since the operator looked at it.
 	ErrStale = errors.New("it has changed since it was read")
 )

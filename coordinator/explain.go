@@ -42,12 +42,13 @@ func (c *Coordinator) openDeadLetters(ctx context.Context, id saga.ID) (map[stri
 		return nil, fmt.Errorf("finding the dead letters of %s: %w", id, err)
 	}
 	letters := map[string]uuid.UUID{}
-	var letter uuid.UUID
-	var operation string
-	if _, err := pgx.ForEachRow(rows, []any{&letter, &operation}, func() error {
+	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (operation string, err error) {
+		var letter uuid.UUID
+		err = row.Scan(&letter, &operation)
 		letters[operation] = letter
-		return nil
-	}); err != nil {
+		return operation, err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("finding the dead letters of %s: %w", id, err)
 	}
 	return letters, nil

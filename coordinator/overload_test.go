@@ -17,7 +17,7 @@ import (
 // stay in NATS. When it answers again everything that was taken is finished (M5).
 func TestBlockedDatabase(t *testing.T) {
 	t.Parallel()
-	const queueMax, batchMax, inFlight = 20, 10, 25
+	const queueMax, batchMax, inFlight = 20, 10, 50 // in flight: more than both together
 	w := newWorld(t)
 	w.recordVersions()
 	c, _ := w.coordinator(oneLane, noTimers, func(cfg *coordinator.Config) {
@@ -25,7 +25,7 @@ func TestBlockedDatabase(t *testing.T) {
 	})
 	def := define(saga.KindSaga, 1)
 	var waiting []saga.ID
-	for range 4 * inFlight {
+	for range 2 * inFlight {
 		waiting = append(waiting, w.submit(c, def, ""))
 	}
 	release := w.hold(`LOCK TABLE transactions IN EXCLUSIVE MODE`)

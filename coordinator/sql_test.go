@@ -239,7 +239,7 @@ func TestPartitionsAfterAClockJump(t *testing.T) {
 func TestHOTUpdates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c, _ := w.coordinator()
+	c, stop := w.coordinator()
 	w.participant("stock", nil)
 	const n = 150
 	var all sync.WaitGroup
@@ -251,6 +251,8 @@ func TestHOTUpdates(t *testing.T) {
 		})
 	}
 	all.Wait()
+	stop()
+	w.pool.Reset() // sessions report what they counted when they end
 	hot := func(table string) (updates, percent int) {
 		err := w.pool.QueryRow(w.ctx(10*time.Second), `SELECT sum(n_tup_upd)::int, (100 * sum(n_tup_hot_upd) / GREATEST(sum(n_tup_upd), 1))::int
 			FROM pg_stat_user_tables WHERE relname LIKE $1 || '\_w%'`, table).Scan(&updates, &percent)

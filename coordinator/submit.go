@@ -95,14 +95,25 @@ func (c *Coordinator) newSubmission(ctx context.Context, p SubmitParams) (*submi
 		}
 	}
 	var def *parsedDefinition
+	byName := false
 	parsed, err := saga.ParseSubmission(p.Body, func(text []byte) (*saga.Definition, error) {
 		var err error
-		if def, err = c.store.definitions.parse(text); err != nil {
+		if byName = named(text); byName {
+			def, err = c.store.definitions.lookUp(ctx, text)
+		} else {
+			def, err = c.store.definitions.parse(text)
+		}
+		if err != nil {
 			return nil, err
 		}
 		return def.def, nil
 	})
 	if err != nil {
+		var invalid *saga.InvalidError
+		if byName && errors.As(err, &invalid) { // what the name means may have changed since it was accepted
+			key := requestKey{tenant: p.Caller.Tenant, client: p.Caller.Client, requestID: p.RequestID}
+			return nil, c.tooLate(ctx, key, (&saga.Submission{Body: p.Body}).ContentSHA256(), err)
+		}
 		return nil, err
 	}
 	id := parsed.ID
@@ -121,7 +132,7 @@ func (c *Coordinator) newSubmission(ctx context.Context, p SubmitParams) (*submi
 	s.rec.tx.Traceparent = traceValue(p.Traceparent, traceparentBytesMax)
 	s.rec.tx.Tracestate = traceValue(p.Tracestate, tracestateBytesMax)
 	if err := parsed.CheckTimes(now); err != nil {
-		return nil, c.tooLate(ctx, s, err)
+		return nil, c.tooLate(ctx, s.key(), s.rec.contentSHA256, err)
 	}
 	return s, c.store.definitions.store(ctx, def)
 }
@@ -131,20 +142,20 @@ type storedError struct{ answer []byte }
 
 func (e *storedError) Error() string { return "it was submitted before" }
 
-// tooLate decides about a submission whose times do not fit any more: a repetition of one that was accepted in
-// time gets its answer (I2), anything else the error.
-func (c *Coordinator) tooLate(ctx context.Context, s *submission, err error) error {
-	if s.rec.requestID == "" {
+// tooLate decides about a submission whose times or definition's name do not fit any more: a repetition of one that
+// was accepted in time gets its answer (I2), anything else the error.
+func (c *Coordinator) tooLate(ctx context.Context, key requestKey, contentSHA256 [32]byte, err error) error {
+	if key.requestID == "" {
 		return err
 	}
-	found, findErr := c.store.findRequests(ctx, []requestKey{s.key()})
+	found, findErr := c.store.findRequests(ctx, []requestKey{key})
 	if findErr != nil {
 		return findErr
 	}
-	switch first, known := found[s.key()]; {
+	switch first, known := found[key]; {
 	case !known:
 		return err
-	case first.contentSHA256 != s.rec.contentSHA256:
+	case first.contentSHA256 != contentSHA256:
 		return ErrKeyReused
 	default:
 		return &storedError{answer: first.answer}

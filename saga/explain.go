@@ -131,6 +131,7 @@ func (x *explainer) explainState() {
 		x.say("The transaction was cancelled %s, because %s: no effect of it remains.", x.when(x.tx.FinishedAt), x.cause())
 	case StatusResolved:
 		x.explainResolved()
+	default: // not submitted yet
 	}
 	if x.tx.Suspended() && !x.tx.Status.Terminal() {
 		dead, replays := x.suspending()

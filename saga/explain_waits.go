@@ -286,7 +286,7 @@ func (x *explainer) nextDeadline() {
 // nextEnd says where all this leads.
 func (x *explainer) nextEnd() {
 	p := x.def.graph.pivot
-	end := ""
+	var end string
 	switch {
 	case x.tx.Status == StatusConfirming:
 		end = "When everything is done, it is committed."

@@ -11,7 +11,7 @@ import (
 // Submission is a client's wish to start a transaction: the JSON body of POST /v1/transactions and of a
 // message to saga.submit. Its bytes are kept as sent: inputs are slices of them (S1.6).
 //
-//	{"definition": {…},
+//	{"definition": {…}, or the name of a registered one: "transfer", "transfer@2",
 //	 "input":  any JSON for every step that has none of its own,
 //	 "inputs": {"step": any JSON},
 //	 "inputs_base64": {"step": {"type": "application/x-protobuf", "data": "…"}},
@@ -38,8 +38,8 @@ type submissionBody struct {
 }
 
 // ParseSubmission reads and validates a submission, but for its times, which CheckTimes compares with the
-// clock. Its definition is read by parse, which is ParseDefinition or a cache before it. Errors are
-// *InvalidError. The result refers to body: do not change it afterwards.
+// clock. Its definition is read by parse, which is ParseDefinition or what stands before it: a cache, and the
+// registered definitions, because the value may be a string. Errors are *InvalidError, or parse's. The result refers to body: do not change it afterwards.
 func ParseSubmission(body []byte, parse func([]byte) (*Definition, error)) (*Submission, error) {
 	if len(body) > SubmissionBytesMax {
 		return nil, invalid(CodeTooLarge, "submission", fmt.Sprintf("has %d bytes", len(body)),
@@ -50,7 +50,7 @@ func ParseSubmission(body []byte, parse func([]byte) (*Definition, error)) (*Sub
 		return nil, err
 	}
 	if b.Definition == nil {
-		return nil, invalid("missing_definition", "submission.definition", "is absent", "give the definition as an object")
+		return nil, invalid("missing_definition", "submission.definition", "is absent", "give the definition as an object, or the name of a registered one")
 	}
 	def, err := parse(b.Definition)
 	if err != nil {

@@ -13,7 +13,7 @@ func (d *Definition) checkFields() error {
 	if err := CheckName("definition name", d.Name); err != nil {
 		return err
 	}
-	if d.Version < 1 || d.Version > 1<<30 {
+	if d.Version < 1 || d.Version > definitionVersionMax {
 		return invalid("invalid_version", "version", fmt.Sprintf("is %d", d.Version), "use a whole number from 1")
 	}
 	if err := checkDuration("timeout", time.Duration(d.Timeout), TimeoutMin, TimeoutMax); err != nil {

@@ -107,3 +107,61 @@ func TestReplaySendsTheVersionThatWasShown(t *testing.T) {
 		t.Errorf("a reason reaches the terminal unescaped: %q", r.stderr)
 	}
 }
+
+// TestGivingUp discards one dead letter and resolves the transaction of another.
+func TestGivingUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	transaction, letter := w.deadLetter()
+	w.run("dlq", "discard", letter).want(t, exitUsage, "no reason")
+	w.run("dlq", "discard").want(t, exitUsage, "needs the ID of one dead letter")
+	w.run("dlq", "discard", letter, "--reason", "test").want(t, exitUsage, "there is no terminal to ask on", "--yes")
+	discarded := w.run("dlq", "discard", letter, "--reason", "paid by hand", "--yes", "-o", "json").want(t, exitOK,
+		"try of step pay, attempt 1", "never done, and the transaction ends as resolved",
+		"Not known then  try of step pay (participant bank-a, action payout)", "is given up")
+	if got := memberOf(t, discarded.stdout, "status"); got != "resolved" {
+		t.Errorf("the transaction is %s", got)
+	}
+	w.run("dlq", "discard", letter, "--reason", "again", "--yes").want(t, exitFailed, "obsolete, HTTP 409")
+	w.run("dlq", "discard", someID, "--reason", "x", "--yes").want(t, exitFailed, "not_found")
+	if shown := w.run("dlq", "show", letter).want(t, exitOK); !strings.Contains(shown.stdout, "effect not known: pay/try") {
+		t.Errorf("the audit is not shown:\n%s", shown.stdout)
+	}
+	w.run("tx", "wait", transaction).want(t, exitFailed)
+
+	transaction, _ = w.deadLetter()
+	w.run("tx", "resolve").want(t, exitUsage, "needs the ID of one transaction")
+	w.run("tx", "resolve", transaction).want(t, exitUsage, "no reason")
+	w.run("tx", "resolve", transaction, "--reason", "test").want(t, exitUsage, "there is no terminal to ask on", "--yes")
+	resolved := w.run("tx", "resolve", transaction, "--reason", "paid by hand", "--yes", "-o", "json").
+		want(t, exitOK, "Not known then  try of step pay (participant bank-a, action payout)")
+	if got := memberOf(t, resolved.stdout, "status"); got != "resolved" {
+		t.Errorf("the transaction is %s", got)
+	}
+	w.run("tx", "resolve", transaction, "--reason", "again", "--yes").want(t, exitFailed, "obsolete, HTTP 409")
+	w.run("tx", "resolve", someID, "--reason", "x", "--yes").want(t, exitFailed, "not_found")
+}
+
+// TestGivingUpSendsTheVersionThatWasShown uses a server of its own, whose dead letter changes in between.
+func TestGivingUpSendsTheVersionThatWasShown(t *testing.T) {
+	t.Parallel()
+	const shown = "11111111-2222-4333-8444-555555555555"
+	var matches []string
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		if r.Method == http.MethodGet {
+			_, _ = rw.Write([]byte(`{"id":"` + someID + `","version":7,"status":"open","phase":"cancel","step":"s","message":{"subject":"s","headers":{},"body_base64":"e30="},` +
+				`"transaction":{"id":"` + someID + `","steps":[{"name":"s","kind":"pivot","operations":[{"phase":"cancel","state":"dead"}]}]}}`))
+			return
+		}
+		matches = append(matches, r.URL.Path+" "+r.Header.Get("If-Match"))
+		rw.WriteHeader(http.StatusPreconditionFailed)
+		_, _ = rw.Write([]byte(`{"code":"stale","title":"It has changed since it was read.","detail":"Read it again."}`))
+	}))
+	t.Cleanup(server.Close)
+	command(t, nil, "dlq", "discard", shown, "--reason", "x", "--yes", "--server", server.URL).want(t, exitFailed, "stale, HTTP 412", "a fence cannot be given up")
+	command(t, nil, "tx", "resolve", someID, "--reason", "x", "--yes", "--server", server.URL).want(t, exitFailed, "stale, HTTP 412")
+	if len(matches) != 2 || matches[0] != "/v1/dead-letters/"+shown+`/discard "7"` || matches[1] != "/v1/transactions/"+someID+`/resolve "7"` {
+		t.Errorf("sent %q", matches)
+	}
+}

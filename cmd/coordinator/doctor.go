@@ -75,10 +75,10 @@ func runDoctor(cmd *cobra.Command, f *doctorFlags) error {
 	if f.since > 0 {
 		o.Since = time.Now().Add(-f.since)
 	}
-	progress, clear := doctorProgress(cmd.ErrOrStderr())
+	progress, end := doctorProgress(cmd.ErrOrStderr())
 	o.Progress = progress
 	report, err := doctor.Run(cmd.Context(), o)
-	clear()
+	end()
 	if err != nil {
 		return err
 	}
@@ -208,8 +208,8 @@ func (p *doctorPools) close() {
 	}
 }
 
-// doctorProgress shows how far the doctor is, on a terminal only. clear takes it away.
-func doctorProgress(w io.Writer) (progress func(transactions, percent int), clear func()) {
+// doctorProgress shows how far the doctor is, on a terminal only. end takes it away.
+func doctorProgress(w io.Writer) (progress func(transactions, percent int), end func()) {
 	if !isTerminal(w) {
 		return nil, func() {}
 	}

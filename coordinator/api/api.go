@@ -27,6 +27,11 @@ type Coordinator interface {
 	Attempts(ctx context.Context, caller coordinator.Caller, id saga.ID) ([]saga.AttemptEnd, error)
 	Explain(ctx context.Context, caller coordinator.Caller, id saga.ID) (coordinator.Explained, error)
 	Cancel(ctx context.Context, caller coordinator.Caller, id saga.ID, reason string) (coordinator.View, error)
+
+	Definitions(ctx context.Context, name string) ([]coordinator.RegisteredDefinition, error)
+	DefinitionByName(ctx context.Context, name string, version int) (coordinator.RegisteredDefinition, error)
+	RegisterDefinition(ctx context.Context, p coordinator.RegisterParams) (coordinator.RegisteredDefinition, bool, error)
+	DrainDefinition(ctx context.Context, p coordinator.DrainParams) (coordinator.RegisteredDefinition, error)
 }
 
 // Admin is what the API calls for operators; coordinator.Admin is one.

@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"github.com/sagacity-tx/sagacity/coordinator"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -23,6 +24,7 @@ const (
 	codeInvalidIfMatch  = "invalid_if_match"
 	codeNoIfMatch       = "precondition_required"
 	codeStale           = "stale"
+	codeDefinitionTaken = "definition_taken"
 	codeIncomplete      = "incomplete_body"
 	codeSlow            = "request_timeout"
 	codeKeyReused       = "key_reused"
@@ -73,6 +75,7 @@ var codes = map[string]codeInfo{
 	codeInvalidIfMatch:  {http.StatusBadRequest, "If-Match is not one entity tag.", `Send the ETag of the answer that was decided on, as it is: If-Match: "3".`, 0},
 	codeNoIfMatch:       {http.StatusPreconditionRequired, "An operator's action needs If-Match.", "Read the dead letter or the transaction, and send its ETag.", 0},
 	codeStale:           {http.StatusPreconditionFailed, "The dead letter or transaction has changed since it was read.", "Read it again and decide again.", 0},
+	codeDefinitionTaken: {http.StatusConflict, "Another definition is registered under that name and version.", "Raise the version. A registered definition never changes.", 0},
 	codeIncomplete:      {http.StatusBadRequest, "The body ended early or is not well-formed HTTP.", "Send it again with the same Idempotency-Key.", 0},
 	codeSlow:            {http.StatusRequestTimeout, "The body took too long to arrive.", "Send it again with the same Idempotency-Key.", 0},
 	codeKeyReused:       {http.StatusUnprocessableEntity, "The Idempotency-Key was used before with other content.", "Send exactly the bytes of the first time, or a new key for a new transaction.", 0},
@@ -88,7 +91,7 @@ var codes = map[string]codeInfo{
 	"invalid_json":               {http.StatusBadRequest, "The JSON cannot be read, or a member has the wrong type or is not known.", "Send one JSON value with the documented members only.", 0},
 	"invalid_utf8":               {http.StatusBadRequest, "The body is not UTF-8.", "Encode it in UTF-8 (RFC 8259); other bytes go into inputs_base64.", 0},
 	"duplicate_member":           {http.StatusBadRequest, "A member is given twice.", "Give it once: readers of JSON differ in which one counts.", 0},
-	"missing_definition":         {http.StatusBadRequest, "The submission has no definition.", "Give the definition as an object.", 0},
+	"missing_definition":         {http.StatusBadRequest, "The submission has no definition.", "Give the definition as an object, or the name of a registered one.", 0},
 	"invalid_deadline":           {http.StatusBadRequest, "The deadline is not valid.", "Give timeout or deadline, not both; a deadline lies after the start and within 30 days of it.", 0},
 	"invalid_id":                 {http.StatusBadRequest, "The id is not valid.", "Use a UUID as 36 characters. A transaction's own id is a version 7 UUID, made within five minutes of sending it.", 0},
 	"invalid_start":              {http.StatusBadRequest, "The start is too far away.", "Start within 30 days.", 0},
@@ -109,6 +112,9 @@ var codes = map[string]codeInfo{
 	"two_pivots":                 {http.StatusBadRequest, "There is more than one pivot.", "Keep one: a transaction has a single go/no-go step.", 0},
 	"pivot_after_retriable":      {http.StatusBadRequest, "The pivot comes after a retriable step, which runs only once the decision is made.", "Start the retriable step after the pivot.", 0},
 	"compensable_after_decision": {http.StatusBadRequest, "A saga or tcc step comes after the decision, when it can no longer be cancelled.", "Move it before the pivot, or make it retriable.", 0},
+
+	coordinator.CodeUnknownDefinition:  {http.StatusBadRequest, "No definition of that name and version is registered.", "Register it, or give the definition as an object.", 0},
+	coordinator.CodeDefinitionDraining: {http.StatusConflict, "The definition is being drained: it takes no new transactions.", "Name a version that is active, or the name alone for the newest that is.", 0},
 
 	saga.CodeNotCancellable: {http.StatusConflict, "It is too late to cancel: the decision to commit has been made, or the transaction has ended.", "Read the transaction for what became of it. Undo a committed one with a transaction of its own.", 0},
 	saga.CodeObsolete:       {http.StatusConflict, "The transaction has been decided or has ended without this operation.", "Nothing is left to replay or to give up.", 0},

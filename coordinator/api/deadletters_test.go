@@ -210,3 +210,133 @@ func TestDeadLettersPagesAndFilters(t *testing.T) {
 	l.get(none).problem(404, "not_found")
 	l.call("POST", none+"/replay", `{"reason":"x"}`, "If-Match", `"1"`).problem(404, "not_found")
 }
+
+// cancelled makes a transaction that is being cancelled and whose cancel is a dead letter; returns its path and the
+// dead letter's.
+func (l *letters) cancelled() (letter, transaction string) {
+	l.t.Helper()
+	_, transaction = l.bury()
+	l.call("POST", transaction+"/cancel", "").expect(200)
+	l.until("a dead letter of the cancel", func() bool {
+		page := decode[api.DeadLetters](l.get("/v1/dead-letters?status=open&transaction=" + transaction[len("/v1/transactions/"):]).expect(200))
+		if len(page.DeadLetters) == 0 {
+			return false
+		}
+		letter = page.DeadLetters[0].Links["self"]
+		return page.DeadLetters[0].Phase == "cancel"
+	})
+	return letter, transaction
+}
+
+// needsDecision checks what every action of an operator needs.
+func (l *letters) needsDecision(path, etag string) {
+	l.t.Helper()
+	l.call("POST", path, `{"reason":"x"}`).problem(428, "precondition_required")
+	l.call("POST", path, `{"reason":"x"}`, "If-Match", `"99"`).problem(412, "stale")
+	l.call("POST", path, `{"reason":"x"}`, "If-Match", "*").problem(400, "invalid_if_match")
+	l.call("POST", path, `{"reason":"x"}`, "If-Match", etag, "If-Match", etag).problem(400, "duplicate_header")
+	l.call("POST", path, `{}`, "If-Match", etag).problem(400, "missing_reason")
+	l.call("POST", path, `{"reason":"`+strings.Repeat("x", 1025)+`"}`, "If-Match", etag).problem(400, "invalid_reason")
+	l.call("POST", path, `{"why":"x"}`, "If-Match", etag).problem(400, "invalid_json")
+	l.call("POST", path, `{"reason":"x"}`, "If-Match", etag, "Content-Type", "text/plain").problem(415, "unsupported_media_type")
+	l.call("POST", path, strings.Repeat(" ", 9<<10), "If-Match", etag).problem(413, "too_large")
+	l.call("GET", path, "").problem(405, "method_not_allowed")
+}
+
+// S2.13: a cancel that is given up leaves its transaction resolved.
+func TestDeadLetterDiscard(t *testing.T) {
+	t.Parallel()
+	l := newLetters(t)
+	letter, transaction := l.cancelled()
+	r := l.get(letter).expect(200)
+	etag := r.header.Get("ETag")
+	if d := decode[api.DeadLetterDetail](r); d.Links["discard"] != letter+"/discard" {
+		t.Errorf("links %v", d.Links)
+	}
+	l.needsDecision(letter+"/discard", etag)
+	r = l.call("POST", letter+"/discard", `{"reason":"the account is gone"}`, "If-Match", etag).expect(200)
+	d := decode[api.Discarded](r)
+	if d.Transaction == nil || d.Transaction.Status != "resolved" || d.Transaction.Result != "unknown" ||
+		d.Links["transaction"] != transaction || d.Transaction.Steps[0].Operations[1].State != "given_up" {
+		t.Errorf("got %s", r.body)
+	}
+	l.call("POST", letter+"/discard", `{"reason":"again"}`, "If-Match", etag).problem(412, "stale")
+	r = l.get(letter)
+	if d := decode[api.DeadLetterDetail](r); d.Status != "discarded" || d.Links["discard"] != "" || !strings.Contains(string(r.body), "effect not known: a/cancel") {
+		t.Errorf("got %s", r.body)
+	}
+	l.call("POST", letter+"/discard", `{"reason":"again"}`, "If-Match", r.header.Get("ETag")).problem(409, "obsolete")
+	l.call("POST", letter+"/replay", `{"reason":"again"}`, "If-Match", r.header.Get("ETag")).problem(409, "obsolete")
+	l.call("POST", "/v1/dead-letters/x/discard", `{"reason":"x"}`, "If-Match", `"1"`).problem(400, "invalid_id")
+	l.call("POST", "/v1/dead-letters/"+uuid.NewString()+"/discard", `{"reason":"x"}`, "If-Match", `"1"`).problem(404, "not_found")
+}
+
+// S2.13: a try that is given up cancels, a fence cannot be given up.
+func TestDeadLetterDiscardBeforeTheDecision(t *testing.T) {
+	t.Parallel()
+	l := newLetters(t)
+	id, _ := l.bury()
+	path := "/v1/dead-letters/" + id
+	r := l.call("POST", path+"/discard", `{"reason":"x"}`, "If-Match", l.get(path).header.Get("ETag")).expect(200)
+	if d := decode[api.Discarded](r); d.Transaction == nil || d.Transaction.Status != "cancelling" || d.Transaction.Cause.Code != "discarded" {
+		t.Errorf("got %s", r.body)
+	}
+	transaction := l.submit(`{"definition":{"name":"p","steps":[{"name":"a","kind":"pivot","participant":"ill","action":"work"}]}}`)
+	open := func(phase string) (path, etag string) {
+		l.until("a dead letter of the "+phase, func() bool {
+			page := decode[api.DeadLetters](l.get("/v1/dead-letters?status=open&transaction=" + transaction[len("/v1/transactions/"):]).expect(200))
+			for _, d := range page.DeadLetters {
+				if d.Phase == phase {
+					path, etag = d.Links["self"], fmt.Sprintf(`"%d"`, d.Version)
+				}
+			}
+			return path != ""
+		})
+		return path, etag
+	}
+	try, etag := open("try")
+	l.call("POST", try+"/discard", `{"reason":"x"}`, "If-Match", etag).expect(200)
+	fence, etag := open("cancel")
+	l.call("POST", fence+"/discard", `{"reason":"x"}`, "If-Match", etag).problem(409, "fence")
+	l.call("POST", transaction+"/resolve", `{"reason":"x"}`, "If-Match", l.get(transaction).header.Get("ETag")).problem(409, "outstanding")
+}
+
+func TestDiscardOfMessage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if err := dlq.BuryMessage(t.Context(), w.pool, wire.Message{Subject: "odd", Data: []byte{0xff}}, "x", "undecodable", ""); err != nil {
+		t.Fatal(err)
+	}
+	path := decode[api.DeadLetters](w.get("/v1/dead-letters").expect(200)).DeadLetters[0].Links["self"]
+	etag := w.get(path).header.Get("ETag")
+	r := w.call("POST", path+"/discard", `{"reason":"noise"}`, "If-Match", etag).expect(200)
+	if d := decode[api.Discarded](r); d.Transaction != nil {
+		t.Errorf("got %s", r.body)
+	}
+	w.call("POST", path+"/discard", `{"reason":"noise"}`, "If-Match", etag).problem(412, "stale")
+	w.call("POST", path+"/discard", `{"reason":"noise"}`, "If-Match", w.get(path).header.Get("ETag")).problem(409, "not_a_dead_letter")
+}
+
+// S2.13: resolve gives up all dead letters, at the version that was seen.
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	l := newLetters(t)
+	letter, transaction := l.cancelled()
+	r := l.get(transaction).expect(200)
+	etag := r.header.Get("ETag")
+	if want := fmt.Sprintf(`"%d"`, r.transaction().Version); etag != want {
+		t.Errorf("the ETag is %s, want %s", etag, want)
+	}
+	l.needsDecision(transaction+"/resolve", etag)
+	r = l.call("POST", transaction+"/resolve", `{"reason":"the account is gone"}`, "If-Match", etag).expect(200)
+	if tx := r.transaction(); tx.Status != "resolved" || r.header.Get("ETag") != fmt.Sprintf(`"%d"`, tx.Version) {
+		t.Errorf("got %v %s", r.header, r.body)
+	}
+	l.call("POST", transaction+"/resolve", `{"reason":"again"}`, "If-Match", etag).problem(412, "stale")
+	l.call("POST", transaction+"/resolve", `{"reason":"again"}`, "If-Match", r.header.Get("ETag")).problem(409, "obsolete")
+	if d := decode[api.DeadLetterDetail](l.get(letter)); d.Status != "discarded" || d.Audit[0].Action != "resolve" {
+		t.Errorf("the dead letter is %+v", d)
+	}
+	l.call("POST", "/v1/transactions/x/resolve", `{"reason":"x"}`, "If-Match", `"1"`).problem(400, "invalid_id")
+	l.call("POST", "/v1/transactions/"+fakeID.String()+"/resolve", `{"reason":"x"}`, "If-Match", `"1"`).problem(404, "not_found")
+}

@@ -71,6 +71,22 @@ func (f *fake) Cancel(context.Context, coordinator.Caller, saga.ID, string) (coo
 	return coordinator.View{}, f.err
 }
 
+func (f *fake) Definitions(context.Context, string) ([]coordinator.RegisteredDefinition, error) {
+	return nil, f.err
+}
+
+func (f *fake) DefinitionByName(context.Context, string, int) (coordinator.RegisteredDefinition, error) {
+	return coordinator.RegisteredDefinition{}, f.err
+}
+
+func (f *fake) RegisterDefinition(context.Context, coordinator.RegisterParams) (coordinator.RegisteredDefinition, bool, error) {
+	return coordinator.RegisteredDefinition{}, false, f.err
+}
+
+func (f *fake) DrainDefinition(context.Context, coordinator.DrainParams) (coordinator.RegisteredDefinition, error) {
+	return coordinator.RegisteredDefinition{}, f.err
+}
+
 func (f *fake) DeadLetters(context.Context, dlq.Filter) ([]dlq.DeadLetter, error) { return nil, f.err }
 
 func (f *fake) DeadLetter(context.Context, uuid.UUID) (coordinator.DeadLetterDetail, error) {

@@ -187,6 +187,31 @@ type Discarded struct {
 	Links       Links        `json:"links" doc:"self, transaction"`
 }
 
+// Definition is a registered definition.
+type Definition struct {
+	Name       string          `json:"name"`
+	Version    int             `json:"version"`
+	State      string          `json:"state" enum:"active,draining" doc:"draining: it takes no new transactions"`
+	SHA256     string          `json:"sha256" doc:"of its canonical form"`
+	CreatedAt  time.Time       `json:"created_at"`
+	Definition json.RawMessage `json:"definition,omitempty" doc:"in its canonical form, defaults written out; absent in lists"`
+	Links      Links           `json:"links" doc:"self; drain while it is active"`
+}
+
+// Definitions lists registered definitions by name, the newest version first, at most 1,000.
+type Definitions struct {
+	Definitions []Definition `json:"definitions" nullable:"false"`
+}
+
+// DefinitionForm is the body that registers a definition.
+type DefinitionForm struct {
+	Name        string `json:"name"`
+	Version     int    `json:"version,omitempty" doc:"absent: 1"`
+	Timeout     string `json:"timeout,omitempty"`
+	OnExhausted string `json:"on_exhausted,omitempty" enum:"cancel,dead_letter"`
+	Steps       []any  `json:"steps" nullable:"false"`
+}
+
 // Health is the answer of /healthz and /readyz.
 type Health struct {
 	Status string `json:"status" enum:"ok,ready"`
@@ -196,7 +221,7 @@ type Health struct {
 
 // SubmissionForm is the body of a submission.
 type SubmissionForm struct {
-	Definition   any              `json:"definition" doc:"name, version, timeout, on_exhausted and steps"`
+	Definition   any              `json:"definition" doc:"an object: name, version, timeout, on_exhausted and steps; or the name of a registered definition: transfer, transfer@2"`
 	ID           string           `json:"id,omitempty" format:"uuid" doc:"a version 7 UUID made now; absent: the coordinator makes one"`
 	Input        any              `json:"input,omitempty" doc:"any JSON, for every step that has none of its own"`
 	Inputs       map[string]any   `json:"inputs,omitempty" doc:"by step, any JSON"`

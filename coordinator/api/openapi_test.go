@@ -59,9 +59,11 @@ func TestDocumentListsTheRoutes(t *testing.T) {
 	slices.Sort(got)
 	want := []string{
 		"GET /healthz", "GET /openapi.json", "GET /problems/{code}", "GET /readyz", "GET /v1/dead-letters", "GET /v1/dead-letters/{id}",
+		"GET /v1/definitions", "GET /v1/definitions/{name}/{version}",
 		"GET /v1/requests", "GET /v1/transactions", "GET /v1/transactions/{id}", "GET /v1/transactions/{id}/attempts",
 		"GET /v1/transactions/{id}/explain",
-		"POST /v1/dead-letters/{id}/discard", "POST /v1/dead-letters/{id}/replay", "POST /v1/transactions", "POST /v1/transactions/{id}/cancel",
+		"POST /v1/dead-letters/{id}/discard", "POST /v1/dead-letters/{id}/replay", "POST /v1/definitions", "POST /v1/definitions/{name}/{version}/drain",
+		"POST /v1/transactions", "POST /v1/transactions/{id}/cancel",
 		"POST /v1/transactions/{id}/resolve",
 	}
 	if doc.OpenAPI != "3.1.0" || !slices.Equal(got, want) {

@@ -81,6 +81,7 @@ func translate(err error) *Problem {
 		{coordinator.ErrOverloaded, codeOverloaded},
 		{coordinator.ErrOutcomeUnknown, codeOutcomeUnknown},
 		{coordinator.ErrStale, codeStale},
+		{coordinator.ErrDefinitionTaken, codeDefinitionTaken},
 	} {
 		if errors.Is(err, known.err) {
 			return problemOf(known.code)
@@ -126,7 +127,7 @@ var fieldWords = func() map[string]bool {
 	words := map[string]bool{}
 	for _, w := range strings.Fields(`submission definition input inputs inputs_base64 timeout deadline start_at id
 		name version on_exhausted steps kind participant action after attempt_timeout retry strategy base cap
-		max_attempts phase_two_attempts type data request transaction duration reason cancel replay discard resolve body`) {
+		max_attempts phase_two_attempts type data request transaction duration reason cancel replay discard resolve drain body`) {
 		words[w] = true
 	}
 	return words

@@ -3,10 +3,12 @@ package api
 import (
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/sagacity-tx/sagacity/coordinator"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -93,7 +95,7 @@ func etagHeader(what string) *huma.Param {
 
 // routes returns every route of the API.
 func routes() []route {
-	list := append(transactionRoutes(), deadLetterRoutes()...)
+	list := slices.Concat(transactionRoutes(), definitionRoutes(), deadLetterRoutes())
 	return append(list,
 		route{
 			method: http.MethodGet, path: "/healthz", handle: (*Handler).healthz, name: "getHealth",
@@ -136,7 +138,7 @@ func transactionRoutes() []route {
 				{202, "accepted: the stored answer of the key, the same bytes for every repetition; with Prefer: wait the transaction, which has not ended", reflect.TypeFor[Accepted](), []*huma.Param{location, replayed}},
 				{200, "with Prefer: wait: the transaction, which has ended", transaction, []*huma.Param{location, replayed}},
 			},
-			codes: append(submissionCodes(), codeKeyReused, codeIDTaken, codeOverloaded, codeOutcomeUnknown),
+			codes: append(submissionCodes(), coordinator.CodeUnknownDefinition, coordinator.CodeDefinitionDraining, codeKeyReused, codeIDTaken, codeOverloaded, codeOutcomeUnknown),
 		},
 		{
 			method: http.MethodGet, path: "/v1/transactions", access: accessClient, handle: (*Handler).listTransactions, name: "listTransactions",
@@ -183,13 +185,52 @@ func transactionRoutes() []route {
 	}
 }
 
+func definitionRoutes() []route {
+	definition := reflect.TypeFor[Definition]()
+	location := []*huma.Param{param("header", "Location", "the definition", stringSchema())}
+	return []route{
+		{
+			method: http.MethodPost, path: "/v1/definitions", access: accessOperator, handle: (*Handler).registerDefinition, name: "registerDefinition",
+			summary: "Register a definition, so that submissions may name it; repetitions change nothing",
+			request: reflect.TypeFor[DefinitionForm](), required: true,
+			answers: []answerDoc{{201, "it is registered", definition, location}, {200, "it was registered before", definition, location}},
+			codes:   append(definitionCodes(), saga.CodeTooLarge, codeMediaType, codeDuplicateHeader, codeDefinitionTaken, codeOverloaded, codeOutcomeUnknown),
+		},
+		{
+			method: http.MethodGet, path: "/v1/definitions", access: accessClient, handle: (*Handler).listDefinitions, name: "listDefinitions",
+			summary: "List the registered definitions without their content",
+			params:  []*huma.Param{param("query", "name", "only the versions of that name", stringSchema())},
+			answers: []answerDoc{{200, "by name, the newest version first, at most 1,000", reflect.TypeFor[Definitions](), nil}}, codes: []string{codeInvalidQuery},
+		},
+		{
+			method: http.MethodGet, path: "/v1/definitions/{name}/{version}", access: accessClient, handle: (*Handler).getDefinition, name: "getDefinition",
+			summary: "Read a registered definition", answers: []answerDoc{{200, "the definition", definition, nil}},
+			codes: []string{"invalid_name", "invalid_version", codeNotFound},
+		},
+		{
+			method: http.MethodPost, path: "/v1/definitions/{name}/{version}/drain", access: accessOperator, handle: (*Handler).drainDefinition, name: "drainDefinition",
+			summary: "Refuse new transactions of a registered definition; those that run keep it",
+			request: reflect.TypeFor[ReasonForm](), required: true, answers: []answerDoc{{200, "it is draining", definition, nil}},
+			codes: []string{
+				"invalid_name", "invalid_version", "invalid_json", codeMissingReason, codeInvalidReason, saga.CodeTooLarge, codeMediaType,
+				codeDuplicateHeader, codeNotFound, codeOverloaded, codeOutcomeUnknown,
+			},
+		},
+	}
+}
+
 // submissionCodes are those of an invalid submission.
 func submissionCodes() []string {
+	return append(definitionCodes(),
+		saga.CodeTooLarge, codeMediaType, codeDuplicateHeader, "invalid_request_id", "missing_definition", "invalid_id",
+		"invalid_deadline", "invalid_start", "invalid_content_type", "invalid_base64")
+}
+
+// definitionCodes are those of an invalid definition.
+func definitionCodes() []string {
 	return []string{
-		saga.CodeTooLarge, codeMediaType, codeIncomplete, codeSlow, codeDuplicateHeader, "invalid_request_id",
-		"invalid_json", "invalid_utf8", "duplicate_member", "missing_definition", "invalid_id", "invalid_deadline",
-		"invalid_start", "invalid_duration", "invalid_content_type", "invalid_base64", "invalid_name", "invalid_version",
-		"invalid_value", "invalid_steps", "invalid_attempts", "unknown_step", "duplicate_step", "duplicate_after",
+		codeIncomplete, codeSlow, "invalid_json", "invalid_utf8", "duplicate_member", "invalid_duration", "invalid_name",
+		"invalid_version", "invalid_value", "invalid_steps", "invalid_attempts", "unknown_step", "duplicate_step", "duplicate_after",
 		"too_many_after", "cycle", "two_pivots", "pivot_after_retriable", "compensable_after_decision",
 	}
 }

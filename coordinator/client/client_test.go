@@ -281,6 +281,35 @@ func TestReplayIsSentOnce(t *testing.T) {
 	}
 }
 
+// So are a discard and a resolve.
+func TestGivingUpIsSentOnce(t *testing.T) {
+	for name, first := range map[string]http.HandlerFunc{"cut": cut, "unknown": problem(503, "outcome_unknown"), "half": half} {
+		for path, act := range map[string]func(*client.Client) error{
+			"/v1/dead-letters/01000000-0000-0000-0000-000000000000/discard": func(c *client.Client) error {
+				_, err := c.Discard(t.Context(), [16]byte{1}, 3, "gone")
+				return err
+			},
+			"/v1/transactions/01000000-0000-0000-0000-000000000000/resolve": func(c *client.Client) error {
+				_, err := c.Resolve(t.Context(), [16]byte{1}, 3, "gone")
+				return err
+			},
+		} {
+			s := serve(t, first, answer(200, `{}`))
+			var unknown *client.UnknownError
+			if err := act(s.client(t, client.Options{})); !errors.As(err, &unknown) || len(s.requests()) != 1 {
+				t.Errorf("%s: got %v after %d requests", name, err, len(s.requests()))
+			}
+			s = serve(t, problem(429, "overloaded"), answer(200, `{}`))
+			if err := act(s.client(t, client.Options{})); err != nil {
+				t.Fatal(err)
+			}
+			if r := s.requests()[1]; r.url != path || r.header.Get("If-Match") != `"3"` || r.body != `{"reason":"gone"}` {
+				t.Errorf("sent %+v", r)
+			}
+		}
+	}
+}
+
 func TestListsGoThroughPages(t *testing.T) {
 	s := serve(t, answer(200, `{"transactions":[{"id":"`+id+`"},{"id":"`+id+`"}],"next_cursor":"c1"}`), answer(200, `{"transactions":[{"id":"`+id+`"}]}`))
 	suspended := true

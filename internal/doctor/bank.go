@@ -72,9 +72,9 @@ func (d *doctor) lookAtBanks(ctx context.Context) error {
 	return nil
 }
 
-func (d *doctor) underWay(ctx context.Context) (any bool, err error) {
-	if err := d.Coordinator.QueryRow(ctx, sqlUnderWay).Scan(&any); err != nil {
+func (d *doctor) underWay(ctx context.Context) (some bool, err error) {
+	if err := d.Coordinator.QueryRow(ctx, sqlUnderWay).Scan(&some); err != nil {
 		return false, fmt.Errorf("doctor: look for transactions under way: %w", err)
 	}
-	return any, nil
+	return some, nil
 }

@@ -132,13 +132,12 @@ func (d *doctor) readBarriers(ctx context.Context, p page, only map[string]bool)
 			if err != nil {
 				return err
 			}
-			r := barrierRow{in: db}
-			var id [16]byte
-			_, err = pgx.ForEachRow(rows, []any{&id, &r.tenant, &r.step, (*string)(&r.kind), (*string)(&r.state)}, func() error {
-				r.transaction = id
-				all = append(all, r)
-				return nil
+			found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (barrierRow, error) {
+				r := barrierRow{in: db}
+				err := row.Scan((*[16]byte)(&r.transaction), &r.tenant, &r.step, (*string)(&r.kind), (*string)(&r.state))
+				return r, err
 			})
+			all = append(all, found...)
 			return err
 		})
 		if err != nil {
@@ -168,19 +167,18 @@ func (d *doctor) compare(ctx context.Context, p page, rows []barrierRow, only ma
 		j.rows[r.transaction] = append(j.rows[r.transaction], r)
 	}
 	err := d.read(ctx, d.Coordinator, func(tx pgx.Tx) error {
-		found, err := tx.Query(ctx, sqlSteps, p.bounds...)
+		rows, err := tx.Query(ctx, sqlSteps, p.bounds...)
 		if err != nil {
 			return err
 		}
-		var s step
-		var id [16]byte
-		_, err = pgx.ForEachRow(found, []any{
-			&id, &s.tenant, (*string)(&s.status), &s.name, (*string)(&s.kind), &s.participant,
-			(*string)(&s.try), (*string)(&s.confirm), (*string)(&s.cancel),
-		}, func() error {
-			j.steps[id] = append(j.steps[id], s)
-			return nil
+		steps, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s step, err error) {
+			err = row.Scan((*[16]byte)(&s.transaction), &s.tenant, (*string)(&s.status), &s.name, (*string)(&s.kind), &s.participant,
+				(*string)(&s.try), (*string)(&s.confirm), (*string)(&s.cancel))
+			return s, err
 		})
+		for _, s := range steps {
+			j.steps[s.transaction] = append(j.steps[s.transaction], s)
+		}
 		return err
 	})
 	if err != nil {

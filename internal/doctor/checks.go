@@ -21,15 +21,15 @@ const (
 )
 
 // within begins the statements over transactions: the transactions and operations of the range, and the steps of
-// their definitions.
+// their definitions. What is a part of a table is not materialized, so that it is joined by the table's key.
 const within = `
-WITH tx AS (
+WITH tx AS NOT MATERIALIZED (
     SELECT * FROM transactions WHERE id > $1::uuid AND id <= $2::uuid
-), op AS (
+), op AS NOT MATERIALIZED (
     SELECT * FROM operations WHERE transaction_id > $1::uuid AND transaction_id <= $2::uuid
-), letter AS (
+), letter AS NOT MATERIALIZED (
     SELECT * FROM dead_letters WHERE transaction_id > $1::uuid AND transaction_id <= $2::uuid AND kind = 'operation'
-), step AS (
+), step AS MATERIALIZED (
     SELECT d.sha256 AS definition, s ->> 'name' AS name, s ->> 'kind' AS kind, s ->> 'participant' AS participant
       FROM (SELECT DISTINCT definition FROM tx) AS used
       JOIN definitions d ON d.sha256 = used.definition

@@ -102,7 +102,7 @@ func TestChecks(t *testing.T) {
 	t.Parallel()
 	lived := lived(t)
 	healthy := examine(t, testdb.New(t, lived))
-	if got := problems(healthy); len(got) > 0 || healthy.Unfinished() > 0 || healthy.Transactions != 8 {
+	if got := problems(healthy); len(got) > 0 || healthy.Unfinished() > 0 || healthy.Transactions != 10 {
 		t.Fatalf("a healthy database: %+v", healthy)
 	}
 	for _, c := range healthy.Checks {
@@ -138,6 +138,7 @@ func TestChecks(t *testing.T) {
 		}
 	})
 	t.Run("pages", func(t *testing.T) { testPages(t, lived) })
+	t.Run("large", func(t *testing.T) { testLarge(t, lived) })
 	t.Run("limits", func(t *testing.T) { testLimits(t, lived) })
 	t.Run("transient", func(t *testing.T) { testTransient(t, lived) })
 	t.Run("interrupted", func(t *testing.T) { testInterrupted(t, lived) })
@@ -152,13 +153,13 @@ func testPages(t *testing.T, lived testdb.Template) {
 	r := examine(t, pool, func(o *doctor.Options) {
 		o.PageMax = 1
 		o.Progress = func(transactions, percent int) {
-			if told++; transactions > 8 || percent < 0 || percent > 100 {
+			if told++; transactions > 10 || percent < 0 || percent > 100 {
 				t.Errorf("%d transactions, %d%%", transactions, percent)
 			}
 		}
 	})
 	want := []string{"committed-not-done", "submission-alone", "request-alone", "barrier-unknown"}
-	if got := problems(r); !slices.Equal(got, want) || r.Transactions != 8 || told < 8 {
+	if got := problems(r); !slices.Equal(got, want) || r.Transactions != 10 || told < 10 {
 		t.Errorf("found %q in %d transactions, told %d times: %+v", got, r.Transactions, told, r.Checks)
 	}
 	r = examine(t, pool, func(o *doctor.Options) { o.Since = time.Now().Add(time.Hour) })

@@ -11,6 +11,7 @@ import (
 
 // step is what the coordinator knows about a step of a transaction.
 type step struct {
+	transaction          saga.ID
 	tenant               string
 	status               saga.Status // of the transaction
 	name                 string

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/sagacity-tx/sagacity/coordinator"
+	"github.com/sagacity-tx/sagacity/dlq"
 	"github.com/sagacity-tx/sagacity/internal/bank"
 	"github.com/sagacity-tx/sagacity/internal/bus"
 	"github.com/sagacity-tx/sagacity/internal/doctor"
@@ -121,8 +122,10 @@ func (w *world) live() error {
 		inputs map[string]any
 	}{
 		{saga.Define("transfer").TCC("take", "bank", bank.ActionDebit).TCC("give", "bank", bank.ActionCredit).MustBuild(), map[string]any{"take": alice, "give": bob}},
-		{saga.Define("order").Saga("take", "bank", bank.ActionWithdraw).Pivot("pay", "bank", bank.ActionCharge).Retriable("send", "bank", bank.ActionPayout).MustBuild(),
-			map[string]any{"take": alice, "pay": alice, "send": bob}},
+		{
+			saga.Define("order").Saga("take", "bank", bank.ActionWithdraw).Pivot("pay", "bank", bank.ActionCharge).Retriable("send", "bank", bank.ActionPayout).MustBuild(),
+			map[string]any{"take": alice, "pay": alice, "send": bob},
+		},
 		{saga.Define("refused").Saga("take", "bank", bank.ActionWithdraw).TCC("hold", "bank", bank.ActionDebit).MustBuild(), map[string]any{"take": alice, "hold": poor}},
 		{saga.Define("pivot-refused").TCC("hold", "bank", bank.ActionDebit).Pivot("pay", "bank", bank.ActionCharge).MustBuild(), map[string]any{"hold": alice, "pay": poor}},
 	}
@@ -134,6 +137,12 @@ func (w *world) live() error {
 		if v, err := w.coordinator.Wait(w.ctx, caller, id); err != nil || !v.Status.Terminal() {
 			w.t.Errorf("%s: %s, %v", e.def.Name, v.Status, err)
 		}
+	}
+	if err := w.giveUp(broken); err != nil {
+		return err
+	}
+	if err := w.fence(broken); err != nil {
+		return err
 	}
 	for _, open := range []struct {
 		def    *saga.Definition
@@ -152,6 +161,41 @@ func (w *world) live() error {
 	return w.until(`SELECT (SELECT count(*) FROM dead_letters WHERE status = 'open') = 1
 	                   AND (SELECT count(*) FROM operations WHERE step = 'hold' AND phase = 'confirm' AND state = 'done') = 1
 	                   AND NOT EXISTS (SELECT FROM outbox)`)
+}
+
+// giveUp makes a transaction that an operator ended.
+func (w *world) giveUp(broken bank.Move) error {
+	def := saga.Define("given-up").Retriable("send", "bank", bank.ActionPayout, saga.PhaseTwoAttempts(1)).MustBuild()
+	id, err := w.submit(def, map[string]any{"send": broken}, "", time.Time{})
+	if err != nil {
+		return err
+	}
+	if err := w.until(`SELECT count(*) = 1 FROM dead_letters WHERE status = 'open'`); err != nil {
+		return err
+	}
+	letters, err := w.coordinator.Admin().DeadLetters(w.ctx, dlq.Filter{TransactionID: id})
+	if err != nil {
+		return err
+	}
+	_, err = w.coordinator.Admin().Discard(w.ctx, coordinator.LetterParams{Actor: "ann", DeadLetter: letters[0].ID, Reason: "test"})
+	return err
+}
+
+// fence makes a transaction that its client cancelled while its pivot was open.
+func (w *world) fence(broken bank.Move) error {
+	def := saga.Define("fenced").Pivot("pay", "bank", bank.ActionCharge, saga.Attempts(1000)).MustBuild()
+	id, err := w.submit(def, map[string]any{"pay": broken}, "", time.Time{})
+	if err != nil {
+		return err
+	}
+	if _, err := w.coordinator.Cancel(w.ctx, caller, id, "test"); err != nil {
+		return err
+	}
+	v, err := w.coordinator.Wait(w.ctx, caller, id)
+	if err == nil && v.Status != saga.StatusCancelled {
+		w.t.Errorf("a fenced transaction is %s", v.Status)
+	}
+	return err
 }
 
 func (w *world) submit(def *saga.Definition, inputs map[string]any, requestID string, start time.Time) (saga.ID, error) {

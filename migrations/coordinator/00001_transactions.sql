@@ -12,6 +12,16 @@ CREATE TABLE definitions (
     created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
+-- Definitions that submissions may name instead of bringing them.
+CREATE TABLE definition_names (
+    name       text        NOT NULL,
+    version    integer     NOT NULL,
+    sha256     bytea       NOT NULL REFERENCES definitions,
+    state      text        NOT NULL DEFAULT 'active',   -- or draining: no new transactions
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (name, version)
+);
+
 CREATE TABLE transactions (
     id              uuid        NOT NULL,
     version         bigint      NOT NULL,               -- raised by one per write; every write names the one it follows
@@ -155,6 +165,6 @@ $$;
 SELECT ensure_partitions(4);
 
 -- +goose Down
-DROP TABLE incidents, requests, attempts, operations, submissions, transactions, definitions;
+DROP TABLE incidents, requests, attempts, operations, submissions, transactions, definition_names, definitions;
 DROP FUNCTION ensure_partitions(integer);
 DROP FUNCTION week_floor(bigint);
