@@ -161,7 +161,7 @@ func (a Admin) Resolve(ctx context.Context, p ResolveParams) (View, error) {
 	default:
 		view, err = a.carryOut(ctx, &item{id: p.Transaction, audit: &entry, version: p.Version, event: saga.ResolveRequested{}})
 	}
-	if err = a.recordRefusal(ctx, entry, err); err != nil {
+	if err := a.recordRefusal(ctx, entry, err); err != nil {
 		return View{}, err
 	}
 	return *view, nil
@@ -230,7 +230,7 @@ func lateAudit(rec *record, ev saga.Event, unexpected saga.Unexpected) []dlq.Aud
 // recordRefusal records an action that was not carried out, and returns why.
 func (a Admin) recordRefusal(ctx context.Context, entry dlq.AuditEntry, err error) error {
 	_, notAllowed := errors.AsType[*saga.StateError](err)
-	if !notAllowed && !errors.Is(err, ErrStale) && !errors.Is(err, ErrNotFound) && !errors.Is(err, dlq.ErrNotFound) {
+	if !notAllowed && !errors.Is(err, ErrStale) && !errors.Is(err, ErrDefinitionTaken) && !errors.Is(err, ErrNotFound) && !errors.Is(err, dlq.ErrNotFound) {
 		return err // carried out, or not judged at all
 	}
 	entry.Allowed, entry.Detail = false, err.Error()

@@ -125,7 +125,7 @@ func (c *Coordinator) RegisterDefinition(ctx context.Context, p RegisterParams) 
 		}
 		return err
 	})
-	if err = c.Admin().recordRefusal(ctx, entry, writeError("registering "+entry.Object, err)); err != nil {
+	if err := c.Admin().recordRefusal(ctx, entry, writeError("registering "+entry.Object, err)); err != nil {
 		return RegisteredDefinition{}, false, err
 	}
 	d.Definition = def
@@ -149,7 +149,7 @@ func (c *Coordinator) DrainDefinition(ctx context.Context, p DrainParams) (d Reg
 		return err
 	})
 	c.store.definitions.forgetName(p.Name, p.Version)
-	if err = c.Admin().recordRefusal(ctx, entry, writeError("draining "+entry.Object, err)); err != nil {
+	if err := c.Admin().recordRefusal(ctx, entry, writeError("draining "+entry.Object, err)); err != nil {
 		return RegisteredDefinition{}, err
 	}
 	d.Definition, err = c.store.definitions.get(ctx, d.SHA256)

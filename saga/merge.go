@@ -99,7 +99,7 @@ func (m *machine) mergeDefinitive(step int, op *Operation, r Reply) {
 		}
 	case r.Outcome != OutcomeDone && r.Outcome != OutcomeFault && !refusable:
 		m.contradiction(r, "is no possible answer to an operation that must go forward")
-		if op.State.active() && r.Attempt >= op.Floor { // sending it again would get the same
+		if op.State.active() && r.Attempt >= op.Floor && r.Attempt <= op.Attempt { // sending it again would get the same
 			m.attemptEnded(step, op, r)
 			m.bury(step, op, FaultContradicts, r)
 		}

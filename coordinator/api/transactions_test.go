@@ -43,6 +43,8 @@ func TestTransactionsBelongToTheirClient(t *testing.T) {
 	}
 	w.call("POST", "/v1/dead-letters/"+uuid.NewString()+"/replay", `{"reason":"x"}`, "X-Client", "Ann", "If-Match", `"1"`).problem(403, "forbidden")
 	w.call("POST", "/v1/dead-letters/"+uuid.NewString()+"/discard", `{"reason":"x"}`, "X-Client", "Ann", "If-Match", `"1"`).problem(403, "forbidden")
+	w.call("POST", "/v1/definitions", registered, "X-Client", "Ann").problem(403, "forbidden")
+	w.call("POST", "/v1/definitions/order/2/drain", `{"reason":"x"}`, "X-Client", "Ann").problem(403, "forbidden")
 	w.call("POST", "/v1/transactions/"+fakeID.String()+"/resolve", `{"reason":"x"}`, "X-Client", "Ann", "If-Match", `"1"`).problem(403, "forbidden")
 	w.call("GET", "/v1/dead-letters", "", "X-Client", "Root").expect(200)
 }

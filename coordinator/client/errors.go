@@ -9,13 +9,14 @@ import (
 
 // Codes of problems that programs tell apart most often; docs/api.md lists all.
 const (
-	CodeKeyReused      = "key_reused"      // the request id was used before with other content
-	CodeIDTaken        = "id_taken"        // the transaction id was used before
-	CodeNotFound       = "not_found"       // no such thing, or it belongs to somebody else
-	CodeNotCancellable = "not_cancellable" // too late to cancel
-	CodeStale          = "stale"           // the dead letter or transaction has changed since it was read
-	CodeOverloaded     = "overloaded"      // nothing was done
-	CodeOutcomeUnknown = "outcome_unknown" // it may have happened
+	CodeKeyReused       = "key_reused"       // the request id was used before with other content
+	CodeIDTaken         = "id_taken"         // the transaction id was used before
+	CodeNotFound        = "not_found"        // no such thing, or it belongs to somebody else
+	CodeNotCancellable  = "not_cancellable"  // too late to cancel
+	CodeStale           = "stale"            // the dead letter or transaction has changed since it was read
+	CodeDefinitionTaken = "definition_taken" // another definition has that name and version
+	CodeOverloaded      = "overloaded"       // nothing was done
+	CodeOutcomeUnknown  = "outcome_unknown"  // it may have happened
 )
 
 // Problem is an error that the coordinator answered (RFC 9457).

@@ -23,6 +23,7 @@ import (
 // is, byte for byte.
 type Submission struct {
 	Definition   *saga.Definition
+	Registered   string            // instead of Definition: the name of a registered one, "transfer" or "transfer@2"
 	Input        any               // for every step that has none of its own; nil: none
 	Inputs       map[string]any    // by step
 	InputsBinary map[string]Binary // by step, of another type than JSON
@@ -126,11 +127,15 @@ func (s *Submitted) read(a answer) error {
 
 // encode makes the body: always the same bytes for the same submission.
 func (s *Submission) encode() ([]byte, error) {
-	if s.Definition == nil {
-		return nil, errors.New("Submission.Definition is required")
+	if (s.Definition == nil) == (s.Registered == "") {
+		return nil, errors.New("one of Submission.Definition and Submission.Registered is required")
 	}
 	b := &objectWriter{}
-	b.raw("definition", s.Definition.JSON())
+	if s.Definition != nil {
+		b.raw("definition", s.Definition.JSON())
+	} else {
+		b.value("definition", s.Registered)
+	}
 	if !s.ID.IsZero() {
 		b.value("id", s.ID)
 	}

@@ -64,7 +64,7 @@ func TestWhileRunning(t *testing.T) {
 		})
 	}
 	examined := 0
-	for range 5 {
+	for range 3 {
 		r := examine(t, pool, func(o *doctor.Options) { o.PageMax, o.RecheckAfter = 20, 500*time.Millisecond })
 		if r.Problems() > 0 || r.Unfinished() > 0 {
 			t.Errorf("got %+v", r.Checks)
