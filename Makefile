@@ -11,7 +11,7 @@ export GOFLAGS ?= -buildvcs=false
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -X main.version=$(VERSION)
 
-# What to test, and how: make test PKG=./saga/... RUN=TestStep RACE=1
+# What to test, and how: make test PKG=./saga/... RUN=TestScripts RACE=1
 PKG ?= ./...
 RUN ?=
 TEST_FLAGS := $(if $(RUN),-run '$(RUN)') $(if $(RACE),-race)
@@ -32,7 +32,8 @@ help: ## List the targets
 .PHONY: dev
 dev: ## Run a coordinator with all it needs and a demo (ARGS="…" for its flags)
 	@scripts/ensure-postgres.sh
-	@$(GO) run -ldflags '$(LDFLAGS)' ./cmd/coordinator dev $(ARGS)
+	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/coordinator
+	@exec bin/coordinator dev $(ARGS)
 
 .PHONY: cluster
 cluster: ## Build and run a cluster in containers (docs/cluster.md)

@@ -202,6 +202,10 @@ func checkCommand(t *testing.T, f fence, words, targets []string, bin string) {
 		}
 	case words[0] == "go" && len(words) > 2 && words[1] == "run" && strings.HasPrefix(words[2], "./cmd/"):
 		checkHelp(t, f, bin, strings.TrimPrefix(words[2], "./cmd/"), words[3:])
+	case words[0] == "go" && len(words) > 2 && words[1] == "run":
+		if _, err := os.Stat(filepath.Join(words[2], "main.go")); err != nil {
+			t.Errorf("%s: there is no program %s", f.at, words[2])
+		}
 	case words[0] == "coordinator" || words[0] == "participant":
 		checkHelp(t, f, bin, words[0], words[1:])
 	case slices.Contains(guide, f.at[:strings.LastIndex(f.at, ":")]) && !slices.Contains([]string{"git", "cd"}, words[0]):

@@ -39,7 +39,8 @@ func newDev() *cobra.Command {
 		Use: "dev", Short: "Run a coordinator with all it needs, and show what it does", Args: cobra.NoArgs,
 		Long: "dev runs a private PostgreSQL, NATS in this process, a coordinator, and the two banks of the demonstration.\n" +
 			"It runs every scenario once, prints what was expected and what was got, and goes on until you stop it.\n" +
-			"PostgreSQL must be installed; nothing else is needed, and nobody else on this machine can connect to it.",
+			"PostgreSQL must be installed; nothing else is needed. Other users of this machine cannot connect to it; you can,\n" +
+			"with the addresses that it writes into a file and names when it is ready.",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if output != "table" && output != "json" {
 				return usageError("--output is %q; use table or json", output)
@@ -110,7 +111,7 @@ func (c *devConfig) openLog(cmd *cobra.Command) (closeLog func(), err error) {
 		return nil, fmt.Errorf("make the directory for the data: %w; choose another with --dir", err)
 	}
 	c.LogPath = filepath.Join(c.Dir, "dev.log")
-	file, err := os.OpenFile(c.LogPath, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(c.LogPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}
@@ -125,13 +126,18 @@ func runDev(ctx context.Context, cfg devConfig, stdout, stderr io.Writer) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, env.stop()) }()
-	env.announce(stderr, cfg.LogPath, time.Since(started))
+	if err := env.announce(stderr, cfg, time.Since(started)); err != nil {
+		return err
+	}
 	results := runScenarios(ctx, env.world, cfg.JSON, stdout, stderr)
 	if err := ctx.Err(); err != nil && cfg.Exit {
 		return withExit(exitFailed, fmt.Errorf("stopped before the scenarios had ended: %w", err))
 	}
 	if cfg.Exit {
 		return verdict(results, demo.Count(env.world))
+	}
+	if ctx.Err() != nil {
+		return nil
 	}
 	fmt.Fprintln(stderr, "\nRunning until you press Ctrl-C.")
 	select {
@@ -188,34 +194,57 @@ type scenarioTable struct{ w io.Writer }
 
 func newScenarioTable(w io.Writer) scenarioTable { return scenarioTable{w: w} }
 
-const scenarioFormat = "%-29s  %-8s  %-65s  %8s  %s\n"
+const scenarioFormat = "%-29s  %-8s  %-65s  %8s"
 
 func (t scenarioTable) header() {
-	fmt.Fprintf(t.w, scenarioFormat, "SCENARIO", "", "RESULT", "DURATION", "")
+	fmt.Fprintf(t.w, scenarioFormat+"\n", "SCENARIO", "", "RESULT", "DURATION")
 }
 
 // row prints what was expected above what was got, so that a difference meets the eye.
 func (t scenarioTable) row(r demo.Result) {
 	duration := (time.Duration(r.Ms) * time.Millisecond).String()
-	fmt.Fprintf(t.w, scenarioFormat, r.Scenario, "expected", r.Expected, "", "")
-	fmt.Fprintf(t.w, scenarioFormat, "", "got", r.Got, duration, okText(r))
+	fmt.Fprintf(t.w, "%-29s  expected  %s\n", r.Scenario, r.Expected)
+	fmt.Fprintf(t.w, scenarioFormat+"  %s\n", "", "got", r.Got, duration, okText(r))
 }
 
 // announce says where everything is and what to try.
-func (e *devEnv) announce(w io.Writer, logPath string, took time.Duration) {
+func (e *devEnv) announce(w io.Writer, cfg devConfig, took time.Duration) error {
+	file, err := e.writeAddresses()
+	if err != nil {
+		return err
+	}
 	fmt.Fprintf(w, "Ready after %s.\n\n", took.Round(10*time.Millisecond))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, line := range [][2]string{
 		{"API", e.server.url() + "/v1/transactions   (description: " + e.server.url() + "/openapi.json)"},
-		{"NATS", "127.0.0.1:" + e.natsPort() + " (with a password of its own)"},
-		{"PostgreSQL", "databases coordinator, bank_a, bank_b; log " + e.cluster.Postgres.LogPath()},
-		{"Log", cmp.Or(logPath, "not kept (show it with --log-level info)")},
+		{"NATS", "127.0.0.1:" + e.natsPort()},
+		{"PostgreSQL", "databases coordinator, bank_a, bank_b, and service for a service of yours"},
 		{"Banks", e.world.A.Name + " (account alice), " + e.world.B.Name + " (account bob)"},
+		{"Data", cmp.Or(cfg.Dir, "not kept")},
+		{"Log", cmp.Or(cfg.LogPath, "not kept (show it with --log-level info)")},
+		{"Addresses", file + " (with passwords, for you only)"},
 	} {
 		fmt.Fprintf(t, "  %s\t%s\n", line[0], line[1])
 	}
 	_ = t.Flush()
-	fmt.Fprintf(w, "\nTry, in another terminal:\n\n  export SAGACITY_SERVER=%s\n"+
+	if cfg.Exit {
+		fmt.Fprintln(w)
+		return nil
+	}
+	fmt.Fprintf(w, "\nTry, in another terminal:\n\n  . %s\n"+
 		"  go run ./cmd/coordinator tx list\n  go run ./cmd/coordinator dlq list\n"+
-		"  go run ./cmd/coordinator tx start -f examples/transfer.json --wait\n\n", e.server.url())
+		"  go run ./cmd/coordinator tx start -f examples/transfer.json --wait\n  go run ./examples/hotel/cmd\n\n", file)
+	return nil
+}
+
+// writeAddresses writes what a service of the user's needs into a file that only the user can read, and returns its
+// path.
+func (e *devEnv) writeAddresses() (string, error) {
+	path := filepath.Join(filepath.Dir(e.cluster.Postgres.LogPath()), "env")
+	lines := fmt.Sprintf("export SAGACITY_SERVER='%s'\nexport NATS_URL='%s'\nexport DATABASE_URL='%s'\nexport COORDINATOR_DATABASE_URL='%s'\n",
+		e.server.url(), e.cluster.NATSURL(), e.cluster.DSN("service"), e.cluster.DSN("coordinator"))
+	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
+		return "", fmt.Errorf("write the addresses: %w", err)
+	}
+	return path, nil
 }

@@ -63,6 +63,9 @@ func startDev(ctx context.Context, cfg devConfig) (_ *devEnv, err error) {
 	if e.world.B, err = e.startBank(ctx, cfg, "bank-b", "bank_b"); err != nil {
 		return e, err
 	}
+	if _, err := e.database(ctx, "service"); err != nil {
+		return e, err
+	}
 	if err := e.world.Prepare(ctx); err != nil {
 		return e, err
 	}

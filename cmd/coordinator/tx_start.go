@@ -79,8 +79,11 @@ func runTxStart(cmd *cobra.Command, r *remote, f startFlags) error {
 	if tx := s.Transaction; tx != nil && tx.Status.Terminal() {
 		return errors.Join(showTransaction(out, tx), verdictOf(tx))
 	}
-	return waitFor(cmd, r, s.ID, until)
+	return waitFor(cmd, r, s.ID, until.Add(waitGrace))
 }
+
+// waitGrace is for one more look when the submission itself has used up the time to wait.
+const waitGrace = time.Second
 
 // startedForm is what tx start prints.
 type startedForm struct {

@@ -2,8 +2,8 @@ package hotel_test
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
+	"os"
 	"testing"
 	"time"
 
@@ -54,8 +54,7 @@ func TestHotel(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	def := saga.Define("trip").TCC("room", "hotel", "book").MustBuild()
-	body, err := json.Marshal(map[string]any{"definition": json.RawMessage(def.JSON()), "input": hotel.Stay{Room: 7}})
+	body, err := os.ReadFile("stay.json") // as the README submits it
 	if err != nil {
 		t.Fatal(err)
 	}

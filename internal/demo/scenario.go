@@ -32,6 +32,7 @@ const scenarioTimeout = 60 * time.Second
 // Run runs all scenarios one after the other and calls each with every result as it comes.
 func Run(ctx context.Context, w *World, each func(Result)) []Result {
 	var results []Result
+	w.settle(ctx)
 	before, err := w.total(ctx)
 	if err != nil {
 		before = -1 // the last row will tell

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -66,6 +67,34 @@ func (w *World) Prepare(ctx context.Context) error {
 	w.probe, err = newProbe(ctx, w.NATS, w.Prefix, w.Log)
 	return err
 }
+
+// settleTimeout is how long a run waits for what an interrupted one has left under way.
+const settleTimeout = 15 * time.Second
+
+// settle waits until the banks' transactions of an earlier run have ended, so that their money does not move in the
+// middle of this one. What waits for a person stays as it is.
+func (w *World) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	notSuspended := false
+	_ = poll(ctx, "earlier transactions have ended", func() (bool, error) {
+		for _, status := range []saga.Status{saga.StatusRunning, saga.StatusConfirming, saga.StatusCancelling} {
+			page, err := w.Client.List(ctx, client.Filter{Status: status, Suspended: &notSuspended, Limit: 500})
+			if err != nil {
+				return false, err
+			}
+			for _, tx := range page.Transactions {
+				if slices.Contains(definitions, tx.Definition.Name) {
+					return false, nil
+				}
+			}
+		}
+		return true, nil
+	}) // if it takes longer, the results will tell
+}
+
+// definitions are the names of those that the scenarios use.
+var definitions = []string{"transfer", "transfer-tcc", "parallel", "refused", "panics"}
 
 // Close ends what Prepare began.
 func (w *World) Close() {
