@@ -20,8 +20,9 @@ INSERT INTO rooms SELECT id, 'free' FROM generate_series(1, 100) AS id ON CONFLI
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx); err != nil {
+	err := run(ctx)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "hotel:", err)
 		os.Exit(1)
 	}
