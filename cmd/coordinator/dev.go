@@ -218,7 +218,7 @@ func (e *devEnv) announce(w io.Writer, cfg devConfig, took time.Duration) error 
 	for _, line := range [][2]string{
 		{"API", e.server.url() + "/v1/transactions   (description: " + e.server.url() + "/openapi.json)"},
 		{"NATS", "127.0.0.1:" + e.natsPort()},
-		{"PostgreSQL", "databases coordinator, bank_a, bank_b, and service for a service of yours"},
+		{"PostgreSQL", "databases coordinator, bank_a, bank_b, and service for a service of yours; log " + e.cluster.Postgres.LogPath()},
 		{"Banks", e.world.A.Name + " (account alice), " + e.world.B.Name + " (account bob)"},
 		{"Data", cmp.Or(cfg.Dir, "not kept")},
 		{"Log", cmp.Or(cfg.LogPath, "not kept (show it with --log-level info)")},
