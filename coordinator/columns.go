@@ -168,7 +168,7 @@ func (c *operationColumns) add(id saga.ID, step string, op *saga.Operation) {
 	c.code = append(c.code, text(op.LastCode))
 	c.reason = append(c.reason, text(op.LastReason))
 	c.result = append(c.result, op.Result.Data)
-	c.resultType = append(c.resultType, op.Result.Type)
+	c.resultType = append(c.resultType, text(op.Result.Type))
 }
 
 func (c *operationColumns) args() []any {

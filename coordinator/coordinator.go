@@ -57,6 +57,7 @@ func New(cfg Config) (*Coordinator, error) {
 // returns. It returns an error if something failed that no retry can repair.
 func (c *Coordinator) Run(ctx context.Context) error {
 	if err := c.prepare(ctx); err != nil {
+		c.refuseAll()
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -80,6 +81,15 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// refuseAll answers those who ask a coordinator that will not run.
+func (c *Coordinator) refuseAll() {
+	c.stopOnce.Do(func() { close(c.stopping) })
+	for _, l := range c.lanes {
+		l.refuseRest()
+		close(l.stopped)
+	}
 }
 
 // finishLanes waits until the lanes have finished what they hold. When the database does not answer they give up

@@ -57,8 +57,8 @@ func newWorld(t *testing.T) *world {
 	return &world{t: t, pool: testdb.New(t, schema), nc: testdb.NATS(t), prefix: testdb.Prefix(t), log: quietLog}
 }
 
-// coordinator starts a coordinator that stops with the test, or when the returned function is called.
-func (w *world) coordinator(options ...func(*coordinator.Config)) (*coordinator.Coordinator, func()) {
+// unstarted makes a coordinator and its relay.
+func (w *world) unstarted(options ...func(*coordinator.Config)) (*coordinator.Coordinator, *outbox.Relay) {
 	w.t.Helper()
 	b := w.bus()
 	relay, err := outbox.NewRelay(outbox.Config{Pool: w.pool, Publisher: b, Logger: w.log})
@@ -73,6 +73,13 @@ func (w *world) coordinator(options ...func(*coordinator.Config)) (*coordinator.
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return c, relay
+}
+
+// coordinator starts a coordinator that stops with the test, or when the returned function is called.
+func (w *world) coordinator(options ...func(*coordinator.Config)) (*coordinator.Coordinator, func()) {
+	w.t.Helper()
+	c, relay := w.unstarted(options...)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {

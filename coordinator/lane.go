@@ -32,7 +32,8 @@ type item struct {
 
 // outcome is what became of an event.
 type outcome struct {
-	rec      *record // as stored; nil if there is no such transaction
+	rec      *record // as the event left it; nil if there is no such transaction
+	stored   *record // as the batch left it, where that may differ
 	answer   []byte  // of a submission: the stored answer of its key
 	replayed bool    // the answer was stored by an earlier submission
 	err      error
@@ -285,6 +286,9 @@ func (l *lane) finish(r *round, doubt bool) {
 	l.alarm(r)
 	for i, it := range r.items {
 		o := r.outcomes[i]
+		if o.stored != nil {
+			o.rec.tx.Version, o.rec.wakeAt = o.stored.tx.Version, o.stored.wakeAt
+		}
 		if doubt && it.audit != nil && o.err != nil {
 			o.err = fmt.Errorf("%w: %s", ErrOutcomeUnknown, o.err.Error())
 		}

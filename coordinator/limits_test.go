@@ -78,6 +78,7 @@ func TestLimitsOfSubmissions(t *testing.T) {
 		"request id":    {key(one, name(saga.RequestIDBytesMax)), key(one, name(saga.RequestIDBytesMax+1))},
 		"an old id":     {sub(idAt(-5*time.Minute + slack)), sub(idAt(-5*time.Minute - slack))},
 		"a new id":      {sub(idAt(5*time.Minute - slack)), sub(idAt(5*time.Minute + slack))},
+		"old start":     {sub(with("start_at", instant(-saga.StartDelayMax+slack))), sub(with("start_at", instant(-saga.StartDelayMax-slack)))},
 		"start":         {sub(with("start_at", instant(saga.StartDelayMax-slack))), sub(with("start_at", instant(saga.StartDelayMax+slack)))},
 		"deadline":      {sub(with("deadline", instant(saga.TimeoutMax-slack))), sub(with("deadline", instant(saga.TimeoutMax+slack)))},
 		"past deadline": {sub(with("deadline", instant(slack))), sub(with("deadline", instant(-slack)))},

@@ -140,11 +140,22 @@ func (w *world) stored(s bus.Stream) uint64 {
 	return stream.CachedInfo().State.Msgs
 }
 
-// unstorable is a reply that the wire lets pass and PostgreSQL refuses: no text column holds its content type.
+// unstorable is a reply that the wire lets pass and PostgreSQL refuses, once refuseUnstorable has seen to it.
 func unstorable(id saga.ID, step string) saga.Reply {
 	r := done(id, step, saga.PhaseTry)
-	r.Result = saga.Payload{Type: "a/\x00b", Data: []byte("x")}
+	r.Result = saga.Payload{Data: []byte(`"unstorable"`)}
 	return r
+}
+
+func (w *world) refuseUnstorable() {
+	w.t.Helper()
+	_, err := w.pool.Exec(w.ctx(10*time.Second), `
+		CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''unstorable'' USING ERRCODE = ''22000''; END';
+		CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON operations FOR EACH ROW
+			WHEN (convert_from(NEW.result, 'UTF8') = '"unstorable"') EXECUTE FUNCTION refuse()`)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // One event that PostgreSQL refuses fails a whole batch; only that event is set aside, with its exact bytes, and
@@ -153,6 +164,7 @@ func TestIsolation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.recordVersions()
+	w.refuseUnstorable()
 	c, _ := w.coordinator(oneLane, noTimers)
 	first := w.submit(c, define(saga.KindSaga, 1), "")
 	const n = 30

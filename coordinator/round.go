@@ -184,7 +184,8 @@ func (l *lane) decideGroup(r *round, g []*item, rec *record, cached bool) (ok bo
 			audits = append(audits, auditOf(*it.audit, w.rec, &effects))
 		}
 		if it.submit == nil {
-			outcomes = append(outcomes, outcome{rec: w.rec})
+			judged := *w.rec // as this event left it: the batch may go on
+			outcomes = append(outcomes, outcome{rec: &judged, stored: w.rec})
 		}
 	}
 	r.take(g, outcomes, w, audits, orphans)

@@ -23,6 +23,8 @@ func (m *machine) reply(ev Replied) error {
 		m.contradiction(r, "answers an operation that was never sent")
 	case r.Revision != op.Revision:
 		m.effects.Unexpected = UnexpectedRevision
+	case otherContent(*op, r):
+		m.contradiction(r, "is about other content than was sent")
 	case !m.inDirection(i, r.Phase):
 		m.effects.Unexpected = UnexpectedLate
 	default:
@@ -34,6 +36,13 @@ func (m *machine) reply(ev Replied) error {
 		}
 	}
 	return nil
+}
+
+// otherContent reports whether the reply says that something else was carried out than was sent: no proof about the
+// operation (U3). Faults and answers to inquire say so in words of their own.
+func otherContent(op Operation, r Reply) bool {
+	return r.Outcome != OutcomeState && r.Outcome != OutcomeFault &&
+		r.ContentSHA256 != [32]byte{} && r.ContentSHA256 != op.ContentSHA256
 }
 
 // interpretInquiry turns an answer to inquire into the reply that it amounts to (S2.11). What settles

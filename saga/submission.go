@@ -123,6 +123,9 @@ func (s *Submission) CheckTimes(now time.Time) error {
 	if !s.StartAt.IsZero() && s.StartAt.After(now.Add(StartDelayMax)) {
 		return invalid("invalid_start", "submission.start_at", "is more than "+StartDelayMax.String()+" away", "start sooner")
 	}
+	if !s.StartAt.IsZero() && s.StartAt.Before(now.Add(-StartDelayMax)) {
+		return invalid("invalid_start", "submission.start_at", "is more than "+StartDelayMax.String()+" ago", "leave it out to start at once")
+	}
 	if s.Deadline.IsZero() {
 		return nil
 	}

@@ -464,7 +464,8 @@ BEGIN
         UPDATE saga.barrier b SET state = 'cancelled', updated_at = clock_timestamp(), lease_until = NULL, lease_token = NULL,
             cancel_sha256 = p_content_sha256, cancel_revision = p_revision, cancel_result = p_result, cancel_result_type = p_result_type
          WHERE b.transaction_id = p_transaction AND b.step = p_step AND b.tenant = p_tenant
-           AND (b.state = 'tried' AND b.kind <> 'pivot' OR b.state = 'trying' AND b.lease_token = p_lease_token);
+           AND (b.state = 'tried' AND b.kind <> 'pivot' AND p_lease_token IS NULL
+                OR b.state = 'trying' AND b.lease_token = p_lease_token);
     ELSE
         RAISE EXCEPTION 'saga.barrier_leave: phase %, outcome %', p_phase, p_outcome USING ERRCODE = 'SG002',
             HINT = 'A try ends with done or refused, a confirm or cancel with done; in every other case roll back.';

@@ -109,8 +109,8 @@ func (w *writer) result(p saga.Payload) {
 	if problem := resultProblem(typ, p.Data); problem != "" {
 		w.fail(PartBody, problem)
 	}
-	if len(typ) > ContentTypeBytesMax {
-		w.fail(HeaderContentType, tooLarge(len(typ), ContentTypeBytesMax))
+	if problem := typeProblem(typ); problem != "" {
+		w.fail(HeaderContentType, problem)
 	}
 	w.escaped(HeaderContentType, typ)
 }
@@ -126,8 +126,9 @@ func (r *reader) result(data []byte) saga.Payload {
 	case typ == "":
 		r.fail(HeaderContentType, "is missing, but there is a result")
 		return saga.Payload{}
-	case len(typ) > ContentTypeBytesMax:
-		r.fail(HeaderContentType, tooLarge(len(typ), ContentTypeBytesMax))
+	}
+	if problem := typeProblem(typ); problem != "" {
+		r.fail(HeaderContentType, problem)
 		return saga.Payload{}
 	}
 	if problem := resultProblem(typ, data); problem != "" {
@@ -149,6 +150,19 @@ func resultProblem(typ string, data []byte) string {
 		return tooLarge(len(data), saga.ResultBytesMax)
 	case typ == ContentTypeJSON && !json.Valid(data):
 		return "is not valid JSON"
+	}
+	return ""
+}
+
+// typeProblem refuses what a database's text column, a header or a terminal cannot hold.
+func typeProblem(typ string) string {
+	if len(typ) > ContentTypeBytesMax {
+		return tooLarge(len(typ), ContentTypeBytesMax)
+	}
+	for i := range len(typ) {
+		if !headerByte(typ[i]) {
+			return "has characters that are not printable ASCII"
+		}
 	}
 	return ""
 }
