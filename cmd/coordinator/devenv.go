@@ -16,6 +16,7 @@ import (
 	"github.com/sagacity-tx/sagacity/internal/devcluster"
 	"github.com/sagacity-tx/sagacity/internal/pg"
 	"github.com/sagacity-tx/sagacity/internal/sabotage"
+	"github.com/sagacity-tx/sagacity/internal/schema"
 	"github.com/sagacity-tx/sagacity/participant"
 )
 
@@ -108,7 +109,7 @@ func (e *devEnv) startServer(ctx context.Context, cfg devConfig) error {
 	if err != nil {
 		return err
 	}
-	if _, err := migrateAll(ctx, dsn); err != nil {
+	if _, err := schema.Up(ctx, dsn); err != nil {
 		return err
 	}
 	sc := cfg.serverConfig

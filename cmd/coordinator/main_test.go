@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/sagacity-tx/sagacity/internal/bank"
+	"github.com/sagacity-tx/sagacity/internal/schema"
 	"github.com/sagacity-tx/sagacity/internal/testdb"
 	"github.com/sagacity-tx/sagacity/participant"
 	"github.com/sagacity-tx/sagacity/saga"
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) { testdb.Main(m) }
 
 var (
 	coordinatorSchema = testdb.Template{Name: "coordinator", Migrate: func(ctx context.Context, dsn string) error {
-		_, err := migrateAll(ctx, dsn)
+		_, err := schema.Up(ctx, dsn)
 		return err
 	}}
 	bankSchema = testdb.Template{Name: "bank", Migrate: func(ctx context.Context, dsn string) error {

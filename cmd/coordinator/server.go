@@ -16,6 +16,7 @@ import (
 	"github.com/sagacity-tx/sagacity/coordinator/api"
 	"github.com/sagacity-tx/sagacity/internal/bus"
 	"github.com/sagacity-tx/sagacity/internal/pg"
+	"github.com/sagacity-tx/sagacity/internal/schema"
 	"github.com/sagacity-tx/sagacity/outbox"
 )
 
@@ -62,7 +63,7 @@ func newServer(ctx context.Context, cfg serverConfig) (_ *server, err error) {
 	if err != nil {
 		return s, fmt.Errorf("%w; check --database-url (DATABASE_URL)", err)
 	}
-	if err := checkSchema(ctx, cfg.DatabaseURL); err != nil {
+	if err := schema.Check(ctx, cfg.DatabaseURL); err != nil {
 		return s, err
 	}
 	s.bus, err = bus.Connect(ctx, bus.Config{URL: cfg.NATSURL, Name: "coordinator", Prefix: cfg.Prefix, Logger: cfg.Log})

@@ -19,11 +19,8 @@ import (
 	"github.com/sagacity-tx/sagacity/coordinator"
 	"github.com/sagacity-tx/sagacity/coordinator/api"
 	"github.com/sagacity-tx/sagacity/internal/bus"
-	"github.com/sagacity-tx/sagacity/internal/migrate"
+	dbschema "github.com/sagacity-tx/sagacity/internal/schema"
 	"github.com/sagacity-tx/sagacity/internal/testdb"
-	coordinatorsql "github.com/sagacity-tx/sagacity/migrations/coordinator"
-	dlqsql "github.com/sagacity-tx/sagacity/migrations/dlq"
-	outboxsql "github.com/sagacity-tx/sagacity/migrations/outbox"
 	"github.com/sagacity-tx/sagacity/outbox"
 	"github.com/sagacity-tx/sagacity/saga"
 	"github.com/sagacity-tx/sagacity/saga/wire"
@@ -32,13 +29,7 @@ import (
 func TestMain(m *testing.M) { testdb.Main(m) }
 
 var schema = testdb.Template{Name: "api", Migrate: func(ctx context.Context, dsn string) error {
-	if _, err := migrate.Up(ctx, dsn, outboxsql.FS, "outbox"); err != nil {
-		return err
-	}
-	if _, err := migrate.Up(ctx, dsn, dlqsql.FS, "dlq"); err != nil {
-		return err
-	}
-	_, err := migrate.Up(ctx, dsn, coordinatorsql.FS, "coordinator")
+	_, err := dbschema.Up(ctx, dsn)
 	return err
 }}
 

@@ -18,9 +18,8 @@ import (
 	"github.com/sagacity-tx/sagacity/examples/trip"
 	"github.com/sagacity-tx/sagacity/internal/bus"
 	"github.com/sagacity-tx/sagacity/internal/migrate"
+	dbschema "github.com/sagacity-tx/sagacity/internal/schema"
 	"github.com/sagacity-tx/sagacity/internal/testdb"
-	coordinatorsql "github.com/sagacity-tx/sagacity/migrations/coordinator"
-	dlqsql "github.com/sagacity-tx/sagacity/migrations/dlq"
 	outboxsql "github.com/sagacity-tx/sagacity/migrations/outbox"
 	"github.com/sagacity-tx/sagacity/outbox"
 	"github.com/sagacity-tx/sagacity/participant"
@@ -34,13 +33,7 @@ func migrateOutbox(ctx context.Context, dsn string) error {
 }
 
 func migrateCoordinator(ctx context.Context, dsn string) error {
-	if err := migrateOutbox(ctx, dsn); err != nil {
-		return err
-	}
-	if _, err := migrate.Up(ctx, dsn, dlqsql.FS, "dlq"); err != nil {
-		return err
-	}
-	_, err := migrate.Up(ctx, dsn, coordinatorsql.FS, "coordinator")
+	_, err := dbschema.Up(ctx, dsn)
 	return err
 }
 

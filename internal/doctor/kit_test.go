@@ -15,11 +15,8 @@ import (
 	"github.com/sagacity-tx/sagacity/internal/bank"
 	"github.com/sagacity-tx/sagacity/internal/bus"
 	"github.com/sagacity-tx/sagacity/internal/doctor"
-	"github.com/sagacity-tx/sagacity/internal/migrate"
+	dbschema "github.com/sagacity-tx/sagacity/internal/schema"
 	"github.com/sagacity-tx/sagacity/internal/testdb"
-	coordinatorsql "github.com/sagacity-tx/sagacity/migrations/coordinator"
-	dlqsql "github.com/sagacity-tx/sagacity/migrations/dlq"
-	outboxsql "github.com/sagacity-tx/sagacity/migrations/outbox"
 	"github.com/sagacity-tx/sagacity/outbox"
 	"github.com/sagacity-tx/sagacity/participant"
 	"github.com/sagacity-tx/sagacity/saga"
@@ -56,13 +53,7 @@ func lived(t *testing.T) testdb.Template {
 }
 
 func migrateAll(ctx context.Context, dsn string, pool *pgxpool.Pool) error {
-	if _, err := migrate.Up(ctx, dsn, outboxsql.FS, "outbox"); err != nil {
-		return err
-	}
-	if _, err := migrate.Up(ctx, dsn, dlqsql.FS, "dlq"); err != nil {
-		return err
-	}
-	if _, err := migrate.Up(ctx, dsn, coordinatorsql.FS, "coordinator"); err != nil {
+	if _, err := dbschema.Up(ctx, dsn); err != nil {
 		return err
 	}
 	if err := bank.Migrate(ctx, pool); err != nil {
