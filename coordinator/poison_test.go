@@ -126,6 +126,39 @@ func TestOrphanReplies(t *testing.T) {
 	}
 }
 
+// A reply that cannot be read, but says which attempt it answers, sets its operation aside at once: sending that again
+// would bring the same. Both the operation and the exact bytes of the message are dead letters (C5), and a replay ends it.
+func TestUndecodableReplyOfAnOperation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, _ := w.coordinator()
+	id := w.submit(c, define(saga.KindSaga, 1), "")
+	m, err := wire.EncodeReply(done(id, "s1", saga.PhaseTry), wire.ReplySubject(w.prefix, "stock", 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Data = []byte(`{"cut":`)
+	w.publish(m)
+	w.until("the operation and the message are dead letters", func() bool { return len(w.letters(c, dlq.Filter{})) == 2 })
+	for _, letter := range w.letters(c, dlq.Filter{}) {
+		switch {
+		case letter.Cause != saga.FaultUndecodable:
+			t.Errorf("a dead letter %s", letter.Cause)
+		case letter.Kind == dlq.KindMessage && !bytes.Equal(letter.Message.Data, m.Data):
+			t.Errorf("the message was kept as %q", letter.Message.Data)
+		case letter.Kind == dlq.KindOperation:
+			if err := c.Admin().Replay(w.ctx(10*time.Second), coordinator.LetterParams{Actor: "ann", DeadLetter: letter.ID, Reason: "mended"}); err != nil {
+				t.Fatal(err)
+			}
+			w.participant("stock", nil)
+		}
+	}
+	if v := w.wait(c, id); v.Status != saga.StatusCommitted {
+		t.Errorf("it ended %s", v.Status)
+	}
+	w.until("the reply is off the stream", func() bool { return w.stored(bus.Replies) == 0 })
+}
+
 // stored returns how many messages a stream has.
 func (w *world) stored(s bus.Stream) uint64 {
 	w.t.Helper()

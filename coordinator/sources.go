@@ -13,9 +13,13 @@ import (
 
 // Where events come from: replies and submissions over NATS.
 
+// repliesAckWait is after which time the replies that a killed coordinator had taken go to another one (P10). What
+// a living one could not store by then comes to it twice, which changes nothing.
+const repliesAckWait = 4 * time.Second
+
 func (c *Coordinator) consumeReplies(ctx context.Context) error {
 	consumer := bus.Consumer{
-		Stream: bus.Replies, Durable: "coordinator", MaxAckPending: c.cfg.RepliesInFlight, MaxBatch: 512,
+		Stream: bus.Replies, Durable: "coordinator", AckWait: repliesAckWait, MaxAckPending: c.cfg.RepliesInFlight, MaxBatch: 512,
 		DrainTimeout: c.cfg.StopTimeout / 2,
 	}
 	return c.cfg.Bus.Consume(ctx, consumer, func(d *bus.Delivery) { c.takeReply(ctx, d) })
@@ -24,12 +28,16 @@ func (c *Coordinator) consumeReplies(ctx context.Context) error {
 // takeReply hands a reply to its lane. It is acknowledged when it is committed or known to be a repetition;
 // until then NATS keeps it.
 func (c *Coordinator) takeReply(ctx context.Context, d *bus.Delivery) {
-	reply, err := wire.DecodeReply(d.Message)
-	if err != nil {
-		c.setAside(ctx, d, err)
-		return
+	reply, undecodable := wire.DecodeReply(d.Message)
+	if undecodable != nil {
+		if !wire.Attributable(reply) {
+			c.setAside(ctx, d, undecodable)
+			return
+		}
+		reply = undecodableReply(reply, undecodable)
+	} else {
+		c.heard.note(reply.Participant, c.store.clock.now())
 	}
-	c.heard.note(reply.Participant, c.store.clock.now())
 	it := &item{id: reply.Transaction, event: saga.Replied{Reply: reply}, source: d.Message}
 	it.done = func(o outcome) {
 		switch {
@@ -39,12 +47,24 @@ func (c *Coordinator) takeReply(ctx context.Context, d *bus.Delivery) {
 			d.Leave() // comes again
 		case errors.Is(o.err, errCannotStore):
 			c.setAside(context.WithoutCancel(ctx), d, o.err)
+		case undecodable != nil:
+			c.setAside(context.WithoutCancel(ctx), d, undecodable)
 		default:
 			c.logFailedAck(d.Ack())
 		}
 	}
 	if err := c.lane(reply.Transaction).offer(ctx, it); err != nil {
 		c.logFailedAck(d.Nak())
+	}
+}
+
+// undecodableReply makes a fault of a reply that says which attempt it answers and cannot be understood beyond
+// that. Sending the operation again would bring the same: a person has to look at it.
+func undecodableReply(r saga.Reply, cause error) saga.Reply {
+	return saga.Reply{
+		Verb: r.Verb, Tenant: r.Tenant, Transaction: r.Transaction, Step: r.Step, Phase: r.Phase, Participant: r.Participant,
+		Attempt: r.Attempt, Revision: r.Revision, ContentSHA256: r.ContentSHA256,
+		Outcome: saga.OutcomeFault, Code: saga.FaultUndecodable, Reason: "the reply cannot be decoded: " + cause.Error(),
 	}
 }
 

@@ -76,6 +76,7 @@ func DecodeReply(m Message) (saga.Reply, error) {
 	if m.Subject != "" {
 		if problem := replyToProblem(m.Subject, reply.Participant); problem != "" {
 			r.fail(PartSubject, problem)
+			reply.Participant = "" // it is not known who says so
 		}
 	}
 	if header, problem := missing(reply); problem != "" {
@@ -83,6 +84,13 @@ func DecodeReply(m Message) (saga.Reply, error) {
 	}
 	reply.Result = r.result(m.Data)
 	return reply, r.err()
+}
+
+// Attributable reports whether a reply that DecodeReply refused still says which attempt of which operation it
+// answers, and is of the participant that it names: the operation, not only the message, can be set aside.
+func Attributable(r saga.Reply) bool {
+	return r.Verb != "" && r.Tenant != "" && !r.Transaction.IsZero() && r.Step != "" && r.Phase != "" &&
+		r.Participant != "" && r.Attempt != 0 && r.Revision != 0
 }
 
 // missing names what the outcome needs and the reply has not.

@@ -171,8 +171,11 @@ func TestSubjectAndHeaderAgree(t *testing.T) {
 	reply := encodeReply(t, goldenReplies()["reply_done"])
 	for _, subject := range []string{"saga.reply.other.7", "saga.cmd.accounts", "reply.accounts.1", "saga.reply.accounts.x"} {
 		reply.Subject = subject
-		_, err := wire.DecodeReply(reply)
+		r, err := wire.DecodeReply(reply)
 		checkDecodeError(t, err)
+		if wire.Attributable(r) {
+			t.Errorf("%s: a reply under another's subject counts as the participant's", subject)
+		}
 	}
 }
 
@@ -194,6 +197,24 @@ func TestAnswerable(t *testing.T) {
 	} {
 		if c, err := wire.DecodeCommand(with(m, header)); err == nil || wire.Answerable(c) {
 			t.Errorf("a command without %s cannot be answered: %v", header, err)
+		}
+	}
+}
+
+// An undecodable reply is about an operation whenever its identity is intact.
+func TestAttributable(t *testing.T) {
+	m := encodeReply(t, goldenReplies()["reply_done"])
+	m.Data = []byte(`{"cut":`)
+	r, err := wire.DecodeReply(m)
+	if e := checkDecodeError(t, err); e.Header != wire.PartBody || !wire.Attributable(r) {
+		t.Errorf("a result that is cut: %v, attributable: %t", err, wire.Attributable(r))
+	}
+	for _, header := range []string{
+		wire.HeaderVerb, wire.HeaderTenant, wire.HeaderTransaction, wire.HeaderStep, wire.HeaderPhase,
+		wire.HeaderParticipant, wire.HeaderAttempt, wire.HeaderRevision,
+	} {
+		if r, err := wire.DecodeReply(with(m, header)); err == nil || wire.Attributable(r) {
+			t.Errorf("a reply without %s is about no operation: %v", header, err)
 		}
 	}
 }
