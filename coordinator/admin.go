@@ -78,15 +78,13 @@ type ResolveParams struct {
 
 // What operators do, as the audit calls it.
 const (
-	actionReplay  = "replay"
-	actionDiscard = "discard"
 	actionResolve = "resolve"
 )
 
 // Replay sends a dead letter's operation again, with the same identity, once (D2). Errors: dlq.ErrNotFound,
 // ErrStale, and *saga.StateError: obsolete after the decision (D3), not_a_dead_letter for a second click.
 func (a Admin) Replay(ctx context.Context, p LetterParams) error {
-	_, err := a.act(ctx, actionReplay, p)
+	_, err := a.act(ctx, saga.LetterReplay, p)
 	return err
 }
 
@@ -94,48 +92,30 @@ func (a Admin) Replay(ctx context.Context, p LetterParams) error {
 // a confirm, cancel or retriable try is never done. The returned view is the transaction after that, nil for a
 // message. Errors: as of Replay, and a *saga.StateError with the code fence.
 func (a Admin) Discard(ctx context.Context, p LetterParams) (*View, error) {
-	return a.act(ctx, actionDiscard, p)
+	return a.act(ctx, saga.LetterDiscard, p)
 }
 
 // act is the one path of what is done about a dead letter.
-func (a Admin) act(ctx context.Context, action string, p LetterParams) (*View, error) {
+func (a Admin) act(ctx context.Context, action saga.LetterAction, p LetterParams) (*View, error) {
 	letter, err := dlq.Get(ctx, a.c.cfg.Pool, p.DeadLetter)
-	entry := dlq.AuditEntry{Actor: p.Actor, Action: action, Object: p.DeadLetter.String(), Allowed: true, Reason: p.Reason}
+	entry := dlq.AuditEntry{Actor: p.Actor, Action: string(action), Object: p.DeadLetter.String(), Allowed: true, Reason: p.Reason}
+	facts := letter.Facts()
+	if err == nil {
+		err = saga.JudgeLetter(facts, action, p.Version)
+	}
 	var view *View
 	switch {
 	case err != nil:
-	case letter.Kind != dlq.KindOperation && action == actionReplay:
-		err = &saga.StateError{Code: saga.CodeNotDeadLetter, Event: action, Problem: "bytes that nobody understood cannot be sent again"}
-	case letter.Status == saga.DeadLetterObsolete:
-		err = &saga.StateError{
-			Code: saga.CodeObsolete, Event: action, Operation: letter.Step + "/" + string(letter.Phase),
-			Problem: "the transaction has been decided without it",
-		}
-	case p.Version != 0 && p.Version != letter.Version:
-		err = fmt.Errorf("%w: version %d is now %d", ErrStale, p.Version, letter.Version)
-	case letter.Kind != dlq.KindOperation:
+	case facts.Message:
 		err = a.discardMessage(ctx, &letter, entry)
 	default:
-		view, err = a.carryOut(ctx, &item{
-			id: letter.TransactionID, audit: &entry, letter: p.Version, event: letterEvent(action, letter.Step, letter.Phase),
-		})
+		view, err = a.carryOut(ctx, &item{id: letter.TransactionID, audit: &entry, letter: p.Version, event: facts.Event(action)})
 	}
 	return view, a.recordRefusal(ctx, entry, err)
 }
 
-func letterEvent(action, step string, phase saga.Phase) saga.Event {
-	if action == actionDiscard {
-		return saga.DiscardRequested{Step: step, Phase: phase}
-	}
-	return saga.ReplayRequested{Step: step, Phase: phase}
-}
-
 // discardMessage gives a message up, at the version that was read just now.
 func (a Admin) discardMessage(ctx context.Context, letter *dlq.DeadLetter, entry dlq.AuditEntry) error {
-	notOpen := &saga.StateError{Code: saga.CodeNotDeadLetter, Event: actionDiscard, Problem: "the message is " + string(letter.Status)}
-	if letter.Status != saga.DeadLetterOpen {
-		return notOpen
-	}
 	err := dlq.DiscardMessage(ctx, a.c.cfg.Pool, letter.ID, letter.Version, entry)
 	switch {
 	case pg.Code(err) == dlq.CodeMoved:
@@ -179,52 +159,20 @@ func (a Admin) carryOut(ctx context.Context, it *item) (*View, error) {
 
 // auditOf completes the entry of an action that is carried out: it names every operation whose effect is not known
 // from now on (S2.13).
-func auditOf(entry dlq.AuditEntry, rec *record, effects *saga.Effects) dlq.AuditEntry {
-	var unknown []string
-	for i := range effects.DeadLetters {
-		letter := &effects.DeadLetters[i]
-		if letter.To != saga.DeadLetterDiscarded {
-			continue
-		}
-		step := &rec.tx.Steps[rec.def.StepIndex(letter.Step)]
-		for _, op := range []*saga.Operation{&step.Try, &step.Settle} {
-			if op.Phase == letter.Phase && op.State == saga.OperationGivenUp {
-				unknown = append(unknown, letter.Step+"/"+string(letter.Phase))
-			}
-		}
-	}
-	if len(unknown) > 0 {
-		entry.Detail = "effect not known: " + strings.Join(unknown, ", ")
+func auditOf(entry dlq.AuditEntry, effectUnknown []string) dlq.AuditEntry {
+	if len(effectUnknown) > 0 {
+		entry.Detail = "effect not known: " + strings.Join(effectUnknown, ", ")
 	}
 	return entry
 }
 
 // lateAudit makes the entry of a definitive reply to an operation that was given up: it changes nothing, and those
 // who gave it up may want to know (S2.13).
-func lateAudit(rec *record, ev saga.Event, unexpected saga.Unexpected) []dlq.AuditEntry {
-	replied, ok := ev.(saga.Replied)
-	if !ok || unexpected != saga.UnexpectedLate {
-		return nil
+func lateAudit(r saga.Reply) dlq.AuditEntry {
+	return dlq.AuditEntry{
+		Actor: "participant " + r.Participant, Action: "late_reply", Object: r.Transaction.String(), Allowed: true,
+		Detail: fmt.Sprintf("%s/%s was given up, and is %s after all", r.Step, r.Phase, r.Outcome),
 	}
-	r := &replied.Reply
-	switch r.Outcome {
-	case saga.OutcomeDone, saga.OutcomeRefused, saga.OutcomeHanging:
-	default:
-		return nil
-	}
-	i := rec.def.StepIndex(r.Step)
-	if i < 0 {
-		return nil
-	}
-	for _, op := range []*saga.Operation{&rec.tx.Steps[i].Try, &rec.tx.Steps[i].Settle} {
-		if op.Phase == r.Phase && op.State == saga.OperationGivenUp {
-			return []dlq.AuditEntry{{
-				Actor: "participant " + r.Participant, Action: "late_reply", Object: rec.tx.ID.String(), Allowed: true,
-				Detail: fmt.Sprintf("%s/%s was given up, and is %s after all", r.Step, r.Phase, r.Outcome),
-			}}
-		}
-	}
-	return nil
 }
 
 // recordRefusal records an action that was not carried out, and returns why.

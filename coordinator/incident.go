@@ -16,14 +16,6 @@ type incidentRow struct {
 	problem string
 }
 
-// orphan returns the incident of a reply that belongs to nothing; other events have none.
-func orphan(it *item, problem string) []incidentRow {
-	if _, ok := it.event.(saga.Replied); !ok {
-		return nil
-	}
-	return []incidentRow{{it: it, problem: problem}}
-}
-
 func (r incidentRow) queue(batch *pgx.Batch) {
 	reply := r.it.event.(saga.Replied).Reply
 	clean := make(map[string][]string, len(r.it.source.Header))

@@ -55,11 +55,8 @@ type lane struct {
 	stopped  chan struct{} // closed when the lane has ended
 }
 
-// errCannotStore marks an event that will never be stored.
-var errCannotStore = errors.New("the event cannot be stored")
-
 // errStopping is what an event gets that arrives while the coordinator stops: nothing was done.
-var errStopping = fmt.Errorf("%w: it is stopping", ErrOverloaded)
+var errStopping = fmt.Errorf("%w: %w", ErrOverloaded, saga.ErrStopping)
 
 // offer queues the item, waiting for a place.
 func (l *lane) offer(ctx context.Context, it *item) error {
@@ -143,7 +140,7 @@ func (l *lane) refuseRest() {
 // commit is known to have happened: events that were merged already are not merged twice.
 func (l *lane) process(ctx context.Context, items []*item) {
 	wait := backoff.WithContext(reconnectBackoff(), ctx)
-	duplicates := 0
+	keysTaken := 0
 	doubt := false // a commit that failed may have happened
 	for try := 0; len(items) > 0; try++ {
 		r, err := l.decide(ctx, items, try > 0)
@@ -157,61 +154,81 @@ func (l *lane) process(ctx context.Context, items []*item) {
 			continue
 		}
 		l.forget(items)
-		switch {
-		case errors.Is(err, errVersionConflict):
+		failure := classify(err, decided)
+		doubt = doubt || failure == saga.FailureDoubt
+		groups := group(items)
+		next := saga.AfterCommit(failure, saga.Batch{
+			Tried: try, KeysTaken: keysTaken, Transactions: len(groups), Events: len(items),
+		})
+		switch next {
+		case saga.NextAgain, saga.NextApart:
 			l.log.Debug("another coordinator was first, loading again", "events", len(items))
-			err = nil
-			if try > conflictsBeforePause {
+			if next == saga.NextApart {
 				sleep(ctx, time.Duration(1+l.rnd.IntN(20))*time.Millisecond)
 			}
-		case pg.IsUnique(err, "") && duplicates < duplicatesMax:
-			duplicates++
-			items, err = l.answerDuplicates(ctx, items)
-		case permanent(err):
-			l.isolate(ctx, items, err)
-			return
-		}
-		if err != nil {
-			doubt = doubt || decided && pg.CommitUnknown(err)
-			pause := wait.NextBackOff()
-			if pause == backoff.Stop {
-				failAll(items, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err))
+		case saga.NextAnswerKeys:
+			keysTaken++
+			if items, err = l.answerDuplicates(ctx, items); err != nil && !l.pause(ctx, wait, items, err) {
 				return
 			}
-			l.log.Warn("cannot reach the database, trying again", "error", err, "events", len(items), "in", pause)
-			sleep(ctx, pause)
+		case saga.NextWait:
+			if !l.pause(ctx, wait, items, err) {
+				return
+			}
+		default:
+			l.giveUp(ctx, next, groups, err)
+			return
 		}
 	}
 }
 
-// conflictsBeforePause is how often a batch is decided again at once; coordinators that keep meeting then draw
-// apart.
-const conflictsBeforePause = 3
+// pause waits for a database that is away. When there is no time left it answers the items, and returns false.
+func (l *lane) pause(ctx context.Context, wait backoff.BackOff, items []*item, err error) bool {
+	d := wait.NextBackOff()
+	if d == backoff.Stop {
+		failAll(items, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err))
+		return false
+	}
+	l.log.Warn("cannot reach the database, trying again", "error", err, "events", len(items), "in", d)
+	sleep(ctx, d)
+	return true
+}
 
-// duplicatesMax bounds how often a batch may meet keys that are taken before that counts as a fault.
-const duplicatesMax = 20
-
-// isolate handles a batch that failed for a reason that will not pass transaction by transaction, and one
-// transaction event by event, so that only the event that is to blame is set aside.
-func (l *lane) isolate(ctx context.Context, items []*item, err error) {
-	if groups := group(items); len(groups) > 1 {
+// giveUp ends a batch that failed for a reason that will not pass: in parts, or by answering its only event.
+func (l *lane) giveUp(ctx context.Context, next saga.Next, groups [][]*item, err error) {
+	switch next {
+	case saga.NextByTransaction:
 		for _, g := range groups {
 			l.process(ctx, g)
 		}
-		return
-	}
-	if len(items) > 1 {
-		for i := range items {
-			l.process(ctx, items[i:i+1])
+	case saga.NextByEvent:
+		for i := range groups[0] {
+			l.process(ctx, groups[0][i:i+1])
 		}
-		return
+	case saga.NextStale:
+		failAll(groups[0], ErrStale)
+	default:
+		l.log.Error("an event cannot be stored and is set aside", "transaction", groups[0][0].id.String(), "error", err)
+		failAll(groups[0], fmt.Errorf("%w: %w", saga.ErrCannotStore, err))
 	}
-	if pg.Code(err) == dlq.CodeMoved {
-		failAll(items, ErrStale)
-		return
+}
+
+// classify translates why a batch is not known to be stored. What follows from it is decided by saga.AfterCommit.
+// A batch that was not decided has not sent its commit.
+func classify(err error, decided bool) saga.Failure {
+	switch {
+	case errors.Is(err, errVersionConflict):
+		return saga.FailureVersion
+	case pg.IsUnique(err, ""):
+		return saga.FailureKey
+	case pg.Code(err) == dlq.CodeMoved:
+		return saga.FailureLetter
+	case permanent(err):
+		return saga.FailurePermanent
+	case decided && pg.CommitUnknown(err):
+		return saga.FailureDoubt
 	}
-	l.log.Error("an event cannot be stored and is set aside", "transaction", items[0].id.String(), "error", err)
-	failAll(items, fmt.Errorf("%w: %w", errCannotStore, err))
+	return saga.FailureOutage
 }
 
 // permanent reports whether storing the same again must fail the same way: faults of our own, what the wire or
@@ -256,21 +273,18 @@ func (l *lane) answerDuplicates(ctx context.Context, items []*item) ([]*item, er
 			rest = append(rest, it)
 			continue
 		}
-		first, known := found[it.submit.key()]
-		switch {
-		case !known || first.id == it.id: // new, or our own from a commit whose answer was lost
+		first := found[it.submit.key()]
+		as, err := saga.JudgeSubmission(first.request(), *it.submit.rec.request(), it.submit.sent)
+		if as == saga.SubmittingNew {
 			rest = append(rest, it)
-		case first.contentSHA256 != it.submit.rec.contentSHA256:
-			it.done(outcome{err: ErrKeyReused})
-		default:
-			it.done(outcome{answer: first.answer, replayed: true})
+			continue
 		}
+		it.done(outcome{err: err, answer: first.answer, replayed: as == saga.SubmittingReplayed})
 	}
 	return rest, nil
 }
 
-// finish publishes and acknowledges what a commit has made true. In doubt, an operator's action that is refused
-// may have been carried out by the commit before.
+// finish publishes and acknowledges what a commit has made true. In doubt, the commit before may have happened.
 func (l *lane) finish(r *round, doubt bool) {
 	l.handOff(r.entries...)
 	for _, w := range r.writes {
@@ -289,8 +303,8 @@ func (l *lane) finish(r *round, doubt bool) {
 		if o.stored != nil {
 			o.rec.tx.Version, o.rec.wakeAt = o.stored.tx.Version, o.stored.wakeAt
 		}
-		if doubt && it.audit != nil && o.err != nil {
-			o.err = fmt.Errorf("%w: %s", ErrOutcomeUnknown, o.err.Error())
+		if doubt {
+			o.err = saga.AfterDoubt(it.event, o.err)
 		}
 		it.done(o)
 	}

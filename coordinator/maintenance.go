@@ -46,40 +46,23 @@ func (c *Coordinator) runMaintenance(ctx context.Context) error {
 	}
 }
 
-// floorMargin keeps the floor below the ids that clients may still make (S1.2).
-const floorMargin = 10 * time.Minute
-
-// raiseFloor finds the oldest transaction that has not ended, which every command carries (B7).
+// raiseFloor finds the floor that every command carries (B7).
 func (c *Coordinator) raiseFloor(ctx context.Context) error {
 	var oldest *string
 	var now time.Time
 	if err := c.cfg.Pool.QueryRow(ctx, sqlFloor).Scan(&oldest, &now); err != nil {
 		return fmt.Errorf("finding the oldest transaction that has not ended: %w", err)
 	}
-	floor := firstIDAt(now.Add(-floorMargin))
+	var id saga.ID
 	if oldest != nil {
-		id, err := saga.ParseID(*oldest)
-		if err != nil {
+		var err error
+		if id, err = saga.ParseID(*oldest); err != nil {
 			return err
 		}
-		if string(id[:]) < string(floor[:]) {
-			floor = id
-		}
 	}
+	floor := saga.Floor(id, now)
 	c.encoder.floor.Store(&floor)
 	return nil
-}
-
-// firstIDAt returns the smallest transaction id of an instant.
-func firstIDAt(t time.Time) saga.ID {
-	var id saga.ID
-	ms := t.UnixMilli()
-	for i := 5; i >= 0; i-- {
-		id[i] = byte(ms)
-		ms >>= 8
-	}
-	id[6], id[8] = 0x70, 0x80
-	return id
 }
 
 func (c *Coordinator) ensurePartitions(ctx context.Context) error {

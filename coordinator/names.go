@@ -235,11 +235,7 @@ func named(text []byte) bool { return bytes.HasPrefix(text, []byte{'"'}) }
 // lookUp finds the definition that a submission names. Only what may be used is cached, so that what is registered
 // now is found now.
 func (d *definitions) lookUp(ctx context.Context, text []byte) (*parsedDefinition, error) {
-	var s string
-	if err := json.Unmarshal(text, &s); err != nil {
-		return nil, &saga.InvalidError{Code: "invalid_json", Field: fieldDefinition, Problem: "cannot be read", Fix: "give an object, or a name as a string"}
-	}
-	ref, err := saga.ParseDefinitionRef(fieldDefinition, s)
+	ref, err := definitionRef(text)
 	if err != nil {
 		return nil, err
 	}
@@ -248,17 +244,8 @@ func (d *definitions) lookUp(ctx context.Context, text []byte) (*parsedDefinitio
 		return n.parsedDefinition, nil
 	}
 	row, err := d.findName(ctx, d.pool, ref)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return nil, &saga.InvalidError{
-			Code: CodeUnknownDefinition, Field: fieldDefinition, Problem: "is not registered: " + ref.String(), Fix: "register it, or give the definition as an object",
-		}
-	case err != nil:
+	if err := usable(ref, row, err); err != nil {
 		return nil, err
-	case row.State != DefinitionActive:
-		return nil, &saga.InvalidError{
-			Code: CodeDefinitionDraining, Field: fieldDefinition, Problem: "is being drained: " + ref.String(), Fix: "name a version that is active",
-		}
 	}
 	def, err := d.get(ctx, row.SHA256)
 	if err != nil {
@@ -268,4 +255,30 @@ func (d *definitions) lookUp(ctx context.Context, text []byte) (*parsedDefinitio
 	p.stored.Store(true)
 	d.byName.Add(ref, namedDefinition{parsedDefinition: p, readAt: asked})
 	return p, nil
+}
+
+// definitionRef reads the name that a submission gives instead of a definition.
+func definitionRef(text []byte) (saga.DefinitionRef, error) {
+	var s string
+	if err := json.Unmarshal(text, &s); err != nil {
+		return saga.DefinitionRef{}, &saga.InvalidError{Code: "invalid_json", Field: fieldDefinition, Problem: "cannot be read", Fix: "give an object, or a name as a string"}
+	}
+	return saga.ParseDefinitionRef(fieldDefinition, s)
+}
+
+// usable says why a submission may not use what was found under a name.
+func usable(ref saga.DefinitionRef, row RegisteredDefinition, err error) error {
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return &saga.InvalidError{
+			Code: CodeUnknownDefinition, Field: fieldDefinition, Problem: "is not registered: " + ref.String(), Fix: "register it, or give the definition as an object",
+		}
+	case err != nil:
+		return err
+	case row.State != DefinitionActive:
+		return &saga.InvalidError{
+			Code: CodeDefinitionDraining, Field: fieldDefinition, Problem: "is being drained: " + ref.String(), Fix: "name a version that is active",
+		}
+	}
+	return nil
 }

@@ -47,7 +47,7 @@ func (c *Coordinator) FindByRequest(ctx context.Context, caller Caller, requestI
 	if !ok {
 		return View{}, ErrNotFound
 	}
-	return c.Get(ctx, caller, stored.id)
+	return c.Get(ctx, caller, stored.Transaction)
 }
 
 // Filter selects transactions of a caller; zero fields select all.

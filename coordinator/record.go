@@ -31,6 +31,14 @@ type record struct {
 
 func (r *record) caller() Caller { return Caller{Tenant: r.tx.Tenant, Client: r.client} }
 
+// request is what identifies the submission that began the transaction.
+func (r *record) request() *saga.Request {
+	return &saga.Request{
+		Tenant: r.tx.Tenant, Client: r.client, RequestID: r.requestID,
+		Transaction: r.tx.ID, ContentSHA256: r.contentSHA256,
+	}
+}
+
 // size estimates what the record takes in memory beside its fixed part.
 func (r *record) size() int {
 	n := 1024 + r.bodyBytes
@@ -71,9 +79,10 @@ func (w *write) bytes() int {
 	return n
 }
 
-// add gathers the effects of one more event. An operator's event names the version of the dead letter it is about.
-func (w *write) add(e saga.Effects, letterVersion int64) {
-	w.changed = w.changed || e.Changed
+// add gathers what one more event has led to. An operator's event names the version of the dead letter it is about.
+func (w *write) add(j *saga.Judgement, letterVersion int64) {
+	e := &j.Effects
+	w.rec.tx, w.changed, w.woken = j.Tx, w.changed || e.Changed, w.woken || j.MoveTimer
 	w.commands = append(w.commands, e.Commands...)
 	w.attempts = append(w.attempts, e.Attempts...)
 	for _, letter := range e.DeadLetters {

@@ -127,115 +127,87 @@ func (l *lane) decideGroup(r *round, g []*item, rec *record, cached bool) (ok bo
 		}
 	}()
 	now := l.store.clock.now()
-	stale := func() bool { return cached && !rec.tx.Status.Terminal() }
 	w := &write{}
 	if rec != nil {
 		next := *rec
 		w.rec, w.before = &next, &rec.tx
 	}
-	outcomes := make([]outcome, 0, len(g))
-	var audits []dlq.AuditEntry
-	var orphans []incidentRow
+	part := round{items: g, outcomes: make([]outcome, 0, len(g))}
 	for _, it := range g {
 		if it.submit != nil {
-			o, fresh := w.begin(it)
-			outcomes = append(outcomes, o)
-			if !fresh {
+			if o, begun := w.begin(it.submit); !begun {
+				part.outcomes = append(part.outcomes, o)
 				continue
 			}
 		}
-		if w.rec == nil {
-			outcomes = append(outcomes, outcome{err: ErrNotFound})
-			orphans = append(orphans, orphan(it, "names a transaction that does not exist")...)
-			continue
-		}
-		if problem := w.rec.foreign(it.event); problem != "" {
-			outcomes = append(outcomes, outcome{rec: w.rec, err: ErrNotFound})
-			orphans = append(orphans, orphan(it, problem)...)
-			continue
-		}
-		if it.version != 0 && (it.version != w.rec.tx.Version || w.changed) {
-			if stale() {
-				return false, nil
-			}
-			outcomes = append(outcomes, outcome{rec: w.rec, err: fmt.Errorf("%w: version %d is past", ErrStale, it.version)})
-			continue
-		}
-		_, woken := it.event.(saga.Woken)
-		tx, effects, err := saga.Step(w.rec.def, w.rec.tx, it.event, now, l.rnd)
-		// A wake that changes nothing moves the timer, and that names the version too.
-		unexpected := err != nil || effects.Unexpected != saga.UnexpectedNot || !effects.Changed && !woken
-		if unexpected && stale() {
+		j, err := saga.Judge(w.about(it, cached), now, l.rnd)
+		if j.Reload {
 			return false, nil
 		}
-		if err != nil {
-			outcomes = append(outcomes, outcome{rec: w.rec, err: err})
-			orphans = append(orphans, orphan(it, err.Error())...)
-			continue
-		}
-		w.rec.tx = tx
-		audits = append(audits, lateAudit(w.rec, it.event, effects.Unexpected)...)
-		w.add(effects, it.letter)
-		for i := range effects.Incidents {
-			orphans = append(orphans, incidentRow{it: it, problem: effects.Incidents[i].Problem})
-		}
-		w.woken = w.woken || woken
-		if it.audit != nil {
-			audits = append(audits, auditOf(*it.audit, w.rec, &effects))
-		}
-		if it.submit == nil {
-			judged := *w.rec // as this event left it: the batch may go on
-			outcomes = append(outcomes, outcome{rec: &judged, stored: w.rec})
-		}
+		part.add(it, w, &j, err)
 	}
-	r.take(g, outcomes, w, audits, orphans)
+	r.take(&part, w)
 	return true, nil
 }
 
-// begin starts a new transaction, unless there is one of that id: of this very submission, in a commit whose
-// answer was lost or from a client that repeats it, or of another one.
-func (w *write) begin(it *item) (o outcome, fresh bool) {
-	s := it.submit
-	if w.rec == nil {
+// begin starts a new transaction, unless there is one of that id: then it returns the answer.
+func (w *write) begin(s *submission) (o outcome, begun bool) {
+	var stored *saga.Request
+	if w.rec != nil {
+		stored = w.rec.request()
+	}
+	found, err := saga.JudgeSubmission(stored, *s.rec.request(), s.sent)
+	if err != nil {
+		return outcome{err: err}, false
+	}
+	if found == saga.SubmittingNew {
 		first := s.rec
 		w.rec, w.body, w.answer = &first, s.body, s.answer
-		return outcome{rec: w.rec, answer: s.answer}, true
+		return outcome{}, true
 	}
-	switch {
-	case w.rec.caller() != s.rec.caller() || w.rec.requestID != s.rec.requestID:
-		return outcome{err: ErrIDTaken}, false
-	case w.rec.contentSHA256 == s.rec.contentSHA256:
-		return outcome{rec: w.rec, answer: s.answer, replayed: !s.sent}, false
-	case s.rec.requestID != "":
-		return outcome{err: ErrKeyReused}, false
-	}
-	return outcome{err: ErrIDTaken}, false
+	return outcome{rec: w.rec, answer: s.answer, replayed: found == saga.SubmittingReplayed}, false
 }
 
-// foreign says why the event is a reply that cannot be one to this transaction. Permissions protect the subject
-// that a participant replies under, and so its name: nobody may answer for another (I-14).
-func (r *record) foreign(ev saga.Event) string {
-	replied, ok := ev.(saga.Replied)
-	if !ok {
-		return ""
+// about is what the coordinator knows when the item comes.
+func (w *write) about(it *item, cached bool) saga.Case {
+	c := saga.Case{Cached: cached, Changed: w.changed, Expected: it.version, Event: it.event}
+	if w.rec != nil {
+		c.Def, c.Tx = w.rec.def, w.rec.tx
 	}
-	reply := &replied.Reply
-	if reply.Tenant != r.tx.Tenant {
-		return "names a transaction of another tenant"
+	return c
+}
+
+// add gathers what is to be stored of a judgement, and what its item is answered.
+func (r *round) add(it *item, w *write, j *saga.Judgement, err error) {
+	for i := range j.Effects.Incidents {
+		r.orphans = append(r.orphans, incidentRow{it: it, problem: j.Effects.Incidents[i].Problem})
 	}
-	if i := r.def.StepIndex(reply.Step); i >= 0 && r.def.Steps[i].Participant != reply.Participant {
-		return "of " + reply.Participant + " is about a step of " + r.def.Steps[i].Participant
+	if err != nil {
+		r.outcomes = append(r.outcomes, outcome{rec: w.rec, err: err})
+		return
 	}
-	return ""
+	w.add(j, it.letter)
+	if j.Late {
+		r.audits = append(r.audits, lateAudit(it.event.(saga.Replied).Reply))
+	}
+	if it.audit != nil {
+		r.audits = append(r.audits, auditOf(*it.audit, j.EffectUnknown))
+	}
+	if it.submit != nil {
+		r.outcomes = append(r.outcomes, outcome{rec: w.rec, answer: it.submit.answer})
+		return
+	}
+	judged := *w.rec // as this event left it: the batch may go on
+	r.outcomes = append(r.outcomes, outcome{rec: &judged, stored: w.rec})
 }
 
 // take adds a decided transaction to the round.
-func (r *round) take(g []*item, outcomes []outcome, w *write, audits []dlq.AuditEntry, orphans []incidentRow) {
-	r.items = append(r.items, g...)
-	r.outcomes = append(r.outcomes, outcomes...)
-	r.audits = append(r.audits, audits...)
-	r.orphans = append(r.orphans, orphans...)
-	if w.rec != nil && (w.changed || w.woken && !w.rec.tx.Status.Terminal()) {
+func (r *round) take(part *round, w *write) {
+	r.items = append(r.items, part.items...)
+	r.outcomes = append(r.outcomes, part.outcomes...)
+	r.audits = append(r.audits, part.audits...)
+	r.orphans = append(r.orphans, part.orphans...)
+	if w.changed || w.woken {
 		w.rec.wakeAt = w.wake
 		r.bytes += w.bytes()
 		r.writes = append(r.writes, w)

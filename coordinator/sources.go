@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -40,21 +41,24 @@ func (c *Coordinator) takeReply(ctx context.Context, d *bus.Delivery) {
 	}
 	it := &item{id: reply.Transaction, event: saga.Replied{Reply: reply}, source: d.Message}
 	it.done = func(o outcome) {
-		switch {
-		case errors.Is(o.err, errStopping):
-			c.logFailedAck(d.Nak()) // for another coordinator
-		case errors.Is(o.err, ErrOutcomeUnknown):
-			d.Leave() // comes again
-		case errors.Is(o.err, errCannotStore):
-			c.setAside(context.WithoutCancel(ctx), d, o.err)
-		case undecodable != nil:
-			c.setAside(context.WithoutCancel(ctx), d, undecodable)
-		default:
-			c.logFailedAck(d.Ack())
-		}
+		c.settle(ctx, d, saga.AckReply(o.err, undecodable != nil), cmp.Or(undecodable, o.err))
 	}
 	if err := c.lane(reply.Transaction).offer(ctx, it); err != nil {
 		c.logFailedAck(d.Nak())
+	}
+}
+
+// settle tells the bus about a message.
+func (c *Coordinator) settle(ctx context.Context, d *bus.Delivery, ack saga.Ack, cause error) {
+	switch ack {
+	case saga.AckDone:
+		c.logFailedAck(d.Ack())
+	case saga.AckAgain:
+		c.logFailedAck(d.Nak())
+	case saga.AckLeave:
+		d.Leave()
+	case saga.AckSetAside:
+		c.setAside(context.WithoutCancel(ctx), d, cause)
 	}
 }
 
@@ -120,35 +124,26 @@ func (c *Coordinator) takeSubmission(ctx context.Context, d *bus.Delivery) {
 	}
 	s, err := c.newSubmission(ctx, p)
 	if _, repeated := errors.AsType[*storedError](err); repeated {
-		c.logFailedAck(d.Ack())
+		c.settle(ctx, d, saga.AckSubmission(nil), nil)
 		return
 	}
 	if err != nil {
-		c.refuseSubmission(ctx, d, err)
+		c.settleSubmission(ctx, d, err)
 		return
 	}
 	it := &item{id: s.rec.tx.ID, event: saga.Submitted{}, submit: s}
-	it.done = func(o outcome) {
-		if o.err != nil {
-			c.refuseSubmission(ctx, d, o.err)
-			return
-		}
-		c.logFailedAck(d.Ack())
-	}
+	it.done = func(o outcome) { c.settleSubmission(ctx, d, o.err) }
 	if err := c.lane(it.id).offer(ctx, it); err != nil {
 		c.logFailedAck(d.Nak())
 	}
 }
 
-// refuseSubmission sets an invalid submission aside; one that failed for another reason comes again.
-func (c *Coordinator) refuseSubmission(ctx context.Context, d *bus.Delivery, err error) {
-	var invalid *saga.InvalidError
-	if errors.As(err, &invalid) || errors.Is(err, ErrKeyReused) || errors.Is(err, ErrIDTaken) || errors.Is(err, errCannotStore) {
-		c.setAside(context.WithoutCancel(ctx), d, err)
-		return
+func (c *Coordinator) settleSubmission(ctx context.Context, d *bus.Delivery, err error) {
+	ack := saga.AckSubmission(err)
+	if ack == saga.AckLeave {
+		c.log.Warn("a submission over NATS could not be stored yet; it comes again", "error", err)
 	}
-	c.log.Warn("a submission over NATS could not be stored yet; it comes again", "error", err)
-	d.Leave()
+	c.settle(ctx, d, ack, err)
 }
 
 func first(values []string) string {
@@ -175,13 +170,9 @@ func (c *Coordinator) runTimers(ctx context.Context) error {
 	}
 }
 
-// timerLease is how long a claimed timer is this process's: should it end before the transaction is stored
-// again, another one wakes it later.
-const timerLease = 5 * time.Second
-
 // wakeDue claims what is due and hands it to the lanes. It reports whether there is more.
 func (c *Coordinator) wakeDue(ctx context.Context) bool {
-	due, err := c.store.claimTimers(ctx, c.cfg.TimerBatchMax, timerLease)
+	due, err := c.store.claimTimers(ctx, c.cfg.TimerBatchMax, saga.TimerLease)
 	if err != nil {
 		if ctx.Err() == nil {
 			c.log.Warn("cannot look for what is due, trying again", "error", err)

@@ -200,7 +200,7 @@ func (s *store) complete(ctx context.Context, loaded *loading) error {
 }
 
 // findRequests returns the stored requests among the given keys.
-func (s *store) findRequests(ctx context.Context, keys []requestKey) (map[requestKey]storedRequest, error) {
+func (s *store) findRequests(ctx context.Context, keys []requestKey) (map[requestKey]*storedRequest, error) {
 	var tenant, client, request texts
 	for _, k := range keys {
 		tenant, client, request = append(tenant, k.tenant), append(client, k.client), append(request, k.requestID)
@@ -210,7 +210,7 @@ func (s *store) findRequests(ctx context.Context, keys []requestKey) (map[reques
 		return nil, fmt.Errorf("looking up request keys: %w", err)
 	}
 	defer rows.Close()
-	found := make(map[requestKey]storedRequest)
+	found := make(map[requestKey]*storedRequest)
 	for rows.Next() {
 		var k requestKey
 		var r storedRequest
@@ -219,9 +219,9 @@ func (s *store) findRequests(ctx context.Context, keys []requestKey) (map[reques
 		if err := rows.Scan(&k.tenant, &k.client, &k.requestID, &id, &sha, &r.answer); err != nil {
 			return nil, fmt.Errorf("looking up request keys: %w", err)
 		}
-		r.id = id.Bytes
-		copy(r.contentSHA256[:], sha)
-		found[k] = r
+		r.Request = saga.Request{Tenant: k.tenant, Client: k.client, RequestID: k.requestID, Transaction: id.Bytes}
+		copy(r.ContentSHA256[:], sha)
+		found[k] = &r
 	}
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("looking up request keys: %w", err)
@@ -231,8 +231,16 @@ func (s *store) findRequests(ctx context.Context, keys []requestKey) (map[reques
 
 type requestKey struct{ tenant, client, requestID string }
 
+// storedRequest is what a request key was answered.
 type storedRequest struct {
-	id            saga.ID
-	contentSHA256 [32]byte
-	answer        []byte
+	saga.Request
+	answer []byte
+}
+
+// request returns nil if nothing is stored.
+func (r *storedRequest) request() *saga.Request {
+	if r == nil {
+		return nil
+	}
+	return &r.Request
 }

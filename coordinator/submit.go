@@ -152,14 +152,14 @@ func (c *Coordinator) tooLate(ctx context.Context, key requestKey, contentSHA256
 	if findErr != nil {
 		return findErr
 	}
-	switch first, known := found[key]; {
-	case !known:
+	again := saga.Request{Tenant: key.tenant, Client: key.client, RequestID: key.requestID, ContentSHA256: contentSHA256}
+	switch as, refused := saga.JudgeSubmission(found[key].request(), again, false); {
+	case refused != nil:
+		return refused
+	case as == saga.SubmittingNew:
 		return err
-	case first.contentSHA256 != contentSHA256:
-		return ErrKeyReused
-	default:
-		return &storedError{answer: first.answer}
 	}
+	return &storedError{answer: found[key].answer}
 }
 
 // replayed turns the error of a repetition into its answer.

@@ -44,6 +44,11 @@ type DeadLetter struct {
 	UpdatedAt     time.Time
 }
 
+// Facts is what decides about an operator's action on it (saga.JudgeLetter).
+func (d *DeadLetter) Facts() saga.Letter {
+	return saga.Letter{Message: d.Kind != KindOperation, Status: d.Status, Version: d.Version, Step: d.Step, Phase: d.Phase}
+}
+
 // Change moves the dead letter of an operation to a state.
 type Change struct {
 	saga.DeadLetterChange

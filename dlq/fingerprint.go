@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// fingerprint groups equal causes: it is a short hash over where it happened and what was said, with what
+// Fingerprint groups equal causes: it is a short hash over where it happened and what was said, with what
 // differs from case to case (numbers, ids, quoted values) taken out (D1).
-func fingerprint(participant, action, phase, cause, reason string) string {
+func Fingerprint(participant, action, phase, cause, reason string) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{participant, action, phase, cause, normalise(reason)}, "\n")))
 	return hex.EncodeToString(sum[:8])
 }

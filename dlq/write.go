@@ -48,7 +48,7 @@ func queueOpen(batch *pgx.Batch, c Change) error {
 	cmd := &c.Command
 	cause, reason := pg.Text(c.Cause, saga.CodeBytesMax), pg.Text(c.Reason, saga.ReasonBytesMax)
 	batch.Queue(sqlOpen, id, cause, string(c.Outcome), reason,
-		fingerprint(cmd.Participant, cmd.Action, string(c.Phase), cause, reason), c.Tenant, uuid.UUID(c.TransactionID), c.Step,
+		Fingerprint(cmd.Participant, cmd.Action, string(c.Phase), cause, reason), c.Tenant, uuid.UUID(c.TransactionID), c.Step,
 		string(c.Phase), cmd.Participant, cmd.Action, c.Attempt, cmd.Revision, cmd.ContentSHA256[:], c.Message.Subject,
 		headers, notNil(c.Message.Data), cmd.Traceparent)
 	return nil
@@ -67,7 +67,7 @@ func BuryMessage(ctx context.Context, db Execer, m wire.Message, participant, ca
 	}
 	reason = pg.Text(reason, saga.ReasonBytesMax)
 	participant = pg.Text(participant, saga.NameBytesMax)
-	_, err = db.Exec(ctx, sqlInsertMessage, id, cause, reason, fingerprint(participant, "", "", cause, reason),
+	_, err = db.Exec(ctx, sqlInsertMessage, id, cause, reason, Fingerprint(participant, "", "", cause, reason),
 		participant, pg.Text(m.Subject, saga.ReasonBytesMax), headers, notNil(m.Data))
 	if err != nil {
 		return fmt.Errorf("dlq: keep a message from %q: %w", m.Subject, err)

@@ -8,94 +8,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/sagacity-tx/sagacity/internal/bus"
+	"github.com/sagacity-tx/sagacity/saga/relay"
 )
 
 func TestResultOf(t *testing.T) {
 	for _, c := range []struct {
 		err  error
-		want result
+		want relay.Result
 	}{
-		{nil, acknowledged},
-		{fmt.Errorf("%w: x", bus.ErrTooLarge), permanent},
-		{bus.ErrInvalid, permanent},
-		{bus.ErrFull, blocked},
-		{bus.ErrNoStream, blocked},
-		{bus.ErrTimeout, transient},
-		{bus.ErrDisconnected, transient},
-		{bus.ErrClosed, transient},
-		{errors.New("x"), transient},
+		{nil, relay.Acknowledged},
+		{fmt.Errorf("%w: x", bus.ErrTooLarge), relay.Permanent},
+		{bus.ErrInvalid, relay.Permanent},
+		{bus.ErrFull, relay.Blocked},
+		{bus.ErrNoStream, relay.Blocked},
+		{bus.ErrTimeout, relay.Transient},
+		{bus.ErrDisconnected, relay.Transient},
+		{bus.ErrClosed, relay.Transient},
+		{errors.New("x"), relay.Transient},
 	} {
 		if got := resultOf(c.err); got != c.want {
 			t.Errorf("resultOf(%v) = %d, want %d", c.err, got, c.want)
 		}
-	}
-}
-
-func TestRetryDelayGrowsWithAge(t *testing.T) {
-	for _, c := range []struct {
-		res  result
-		age  time.Duration
-		want time.Duration // without jitter
-	}{
-		{transient, 0, transientDelayMin},
-		{transient, 4 * time.Second, 2 * time.Second},
-		{transient, time.Hour, transientDelayMax},
-		{blocked, 0, blockedDelayMin},
-		{blocked, time.Minute, 30 * time.Second},
-		{blocked, time.Hour, blockedDelayMax},
-		{permanent, 0, permanentDelay},
-	} {
-		if got := retryDelay(c.res, c.age, 0.5); got != c.want {
-			t.Errorf("retryDelay(%d, %s) = %s, want %s", c.res, c.age, got, c.want)
-		}
-		lo, hi := retryDelay(c.res, c.age, 0), retryDelay(c.res, c.age, 0.999999)
-		if lo >= c.want || hi <= c.want || lo < c.want*8/10-1 || hi > c.want*12/10+1 {
-			t.Errorf("jitter from %s to %s around %s", lo, hi, c.want)
-		}
-	}
-}
-
-func TestPollRoom(t *testing.T) {
-	limit := usage{count: 1000, bytes: 10 << 20}
-	for name, c := range map[string]struct {
-		failing bool
-		use     usage
-		want    usage
-	}{
-		"free":         {false, usage{}, usage{100, 5 << 20}},
-		"failing":      {true, usage{}, usage{pollProbe, 5 << 20}},
-		"nearly full":  {false, usage{495, 0}, usage{5, 5 << 20}},
-		"half in use":  {false, usage{500, 0}, usage{}},
-		"half in size": {false, usage{1, 5 << 20}, usage{}},
-	} {
-		if got := pollRoom(100, c.failing, c.use, limit); got != c.want {
-			t.Errorf("%s: %+v, want %+v", name, got, c.want)
-		}
-	}
-}
-
-func TestSweep(t *testing.T) {
-	now, interval, id := time.Unix(1000, 0), time.Second, uuid.UUID{1}
-	room := usage{count: 10, bytes: 10 << 20}
-	full := claimed{count: 10, last: id}
-	first, wait := sweep{}.next(full, room, now, interval, 0.5)
-	if first.after != id || !first.began.Equal(now) || wait != 0 {
-		t.Errorf("a full poll: %+v, %s", first, wait)
-	}
-	if s, wait := first.next(claimed{count: 9, last: id}, room, now, interval, 0.5); s != (sweep{}) || wait != interval {
-		t.Errorf("the last of a pass: %+v, %s", s, wait)
-	}
-	if s, wait := first.next(claimed{}, room, now, interval, 0.5); s != (sweep{}) || wait != interval {
-		t.Errorf("nothing: %+v, %s", s, wait)
-	}
-	if s, wait := first.next(claimed{count: 3, bytes: 9<<20 + 1, last: id}, room, now, interval, 0.5); s.after != id || wait != 0 {
-		t.Errorf("full in bytes: %+v, %s", s, wait)
-	}
-	if s, wait := first.next(full, room, now.Add(sweepMax+1), interval, 0.5); s != (sweep{}) || wait != 0 {
-		t.Errorf("a long pass: %+v, %s", s, wait)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sagacity-tx/sagacity/internal/bus"
+	"github.com/sagacity-tx/sagacity/saga/relay"
 )
 
 // item is a row in this process's memory, from its hand-off or claim until its row is settled.
@@ -19,13 +20,10 @@ type item struct {
 	claimed bool          // its row has a claim of ours; guarded by memory.mu
 }
 
-// usage is an amount of messages.
-type usage struct{ count, bytes int }
-
 // memory holds every row that this process is busy with, so that its poll does not publish them again,
 // and bounds them. Bytes are free again when a message is answered, its place when its row is settled.
 type memory struct {
-	limit usage
+	limit relay.Usage
 
 	mu       sync.Mutex
 	closed   bool
@@ -37,7 +35,7 @@ type memory struct {
 	isIdle   bool
 }
 
-func newMemory(limit usage) *memory {
+func newMemory(limit relay.Usage) *memory {
 	return &memory{limit: limit, items: map[uuid.UUID]*item{}, idle: make(chan struct{})}
 }
 
@@ -46,7 +44,7 @@ func (m *memory) offer(entries []Entry) (dropped int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, e := range entries {
-		if m.closed || len(m.items) >= m.limit.count || m.bytes+e.size > m.limit.bytes {
+		if m.closed || !m.used().Fits(e.size, m.limit) {
 			dropped++
 			continue
 		}
@@ -121,11 +119,14 @@ func (m *memory) isClaimed(it *item) bool {
 }
 
 // use returns what is taken.
-func (m *memory) use() usage {
+func (m *memory) use() relay.Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return usage{count: len(m.items), bytes: m.bytes}
+	return m.used()
 }
+
+// used is use while the lock is held.
+func (m *memory) used() relay.Usage { return relay.Usage{Count: len(m.items), Bytes: m.bytes} }
 
 // close refuses hand-offs from now on and drops what was not sent: the rows are found later. The channel
 // is closed as soon as nothing is in flight.

@@ -9,12 +9,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sagacity-tx/sagacity/internal/bus"
+	"github.com/sagacity-tx/sagacity/saga/relay"
 )
 
 // Limits of a message.
 const (
 	// DefaultMessageBytesMax is the default max_payload of NATS, which counts headers and data.
-	DefaultMessageBytesMax = 1 << 20
+	DefaultMessageBytesMax = relay.MessageBytesMax
 	SubjectBytesMax        = 255
 	IDBytesMax             = 512
 )

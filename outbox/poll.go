@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sagacity-tx/sagacity/internal/bus"
+	"github.com/sagacity-tx/sagacity/saga/relay"
 )
 
 const (
@@ -29,23 +29,23 @@ func newBackoff() *backoff.ExponentialBackOff {
 // whose publishing failed.
 func (r *Relay) pollLoop(ctx context.Context) {
 	retry := newBackoff()
-	var pass sweep
+	var pass relay.Sweep
 	for ctx.Err() == nil {
-		room := pollRoom(r.cfg.PollBatch, r.failing.Load(), r.memory.use(), r.memory.limit)
-		if room.count == 0 {
+		room := relay.PollRoom(r.cfg.PollBatch, r.failing.Load(), r.memory.use(), r.memory.limit)
+		if room.Count == 0 {
 			sleep(ctx, r.cfg.PollInterval, r.room)
 			continue
 		}
 		if !r.connected() { // claims would only delay the rows
-			sleep(ctx, spread(r.cfg.PollInterval, rand.Float64()), nil)
+			sleep(ctx, relay.Spread(r.cfg.PollInterval, rand.Float64()), nil)
 			continue
 		}
-		took, err := r.poll(ctx, room, pass.after)
+		took, err := r.poll(ctx, room, pass.After)
 		var wait time.Duration
-		pass, wait = pass.next(took, room, time.Now(), r.cfg.PollInterval, rand.Float64())
+		pass, wait = pass.Next(took, room, time.Now(), r.cfg.PollInterval, rand.Float64())
 		switch {
 		case err != nil:
-			pass, wait = sweep{}, retry.NextBackOff()
+			pass, wait = relay.Sweep{}, retry.NextBackOff()
 			if ctx.Err() == nil {
 				r.log.Warn("the outbox cannot be polled, will try again", "error", err, "wait", wait)
 			}
@@ -61,12 +61,12 @@ func (r *Relay) pollLoop(ctx context.Context) {
 }
 
 // poll claims rows beyond an id and queues them.
-func (r *Relay) poll(ctx context.Context, room usage, after uuid.UUID) (took claimed, err error) {
+func (r *Relay) poll(ctx context.Context, room relay.Usage, after uuid.UUID) (took relay.Claimed, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	b := &pgx.Batch{}
 	b.Queue(sqlSettings)
-	b.Queue(sqlClaim, r.cfg.Grace.Milliseconds(), room.count, r.cfg.ClaimTime.Milliseconds(), room.bytes, after)
+	b.Queue(sqlClaim, r.cfg.Grace.Milliseconds(), room.Count, r.cfg.ClaimTime.Milliseconds(), room.Bytes, after)
 	results := r.cfg.Pool.SendBatch(ctx, b)
 	defer func() {
 		// The claims are committed when the pipeline ends without an error; if it does not, rows that
@@ -87,7 +87,7 @@ func (r *Relay) poll(ctx context.Context, room usage, after uuid.UUID) (took cla
 }
 
 // readClaimed queues the rows that sqlClaim returns.
-func (r *Relay) readClaimed(rows pgx.Rows) (took claimed, err error) {
+func (r *Relay) readClaimed(rows pgx.Rows) (took relay.Claimed, err error) {
 	defer rows.Close()
 	for rows.Next() {
 		it := &item{}
@@ -97,11 +97,7 @@ func (r *Relay) readClaimed(rows pgx.Rows) (took claimed, err error) {
 		if err := rows.Scan(&it.id, &it.msg.Subject, &messageID, &headers, &it.msg.Data, &isExpired, &ageMS); err != nil {
 			return took, fmt.Errorf("outbox: read a row: %w", err)
 		}
-		took.count++
-		took.bytes += len(it.msg.Data)
-		if bytes.Compare(it.id[:], took.last[:]) > 0 {
-			took.last = it.id
-		}
+		took.Add(it.id, len(it.msg.Data))
 		it.age = time.Duration(ageMS) * time.Millisecond
 		r.recovered(it, messageID, headers, isExpired)
 	}

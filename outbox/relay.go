@@ -15,6 +15,7 @@ import (
 
 	"github.com/sagacity-tx/sagacity/internal/bus"
 	"github.com/sagacity-tx/sagacity/internal/pg"
+	"github.com/sagacity-tx/sagacity/saga/relay"
 )
 
 // Defaults of Config.
@@ -118,7 +119,7 @@ func NewRelay(c Config) (*Relay, error) {
 	}
 	r := &Relay{
 		cfg: c, log: c.Logger.With("component", "outbox"),
-		memory: newMemory(usage{count: c.HandOffMax, bytes: c.HandOffBytesMax}),
+		memory: newMemory(relay.Usage{Count: c.HandOffMax, Bytes: c.HandOffBytesMax}),
 		queued: newSignal(), room: newSignal(), settler: settler{wake: newSignal()},
 	}
 	if c.NATS != nil {
@@ -247,8 +248,8 @@ func (r *Relay) publish(ctx context.Context, items []*item, now time.Time) {
 	sent := make([]*item, 0, len(items))
 	msgs := make([]bus.Message, 0, len(items))
 	for _, it := range items {
-		if !it.expiry.IsZero() && now.After(it.expiry) {
-			r.answered(it, expired, nil)
+		if relay.IsExpired(it.expiry, now) {
+			r.answered(it, relay.Expired, nil)
 			continue
 		}
 		sent = append(sent, it)
@@ -258,21 +259,20 @@ func (r *Relay) publish(ctx context.Context, items []*item, now time.Time) {
 }
 
 // answered counts the answer and passes the row on to be settled. It runs where the PubAcks arrive.
-func (r *Relay) answered(it *item, res result, err error) {
-	switch res {
-	case acknowledged:
-		r.stats.published.Add(1)
-		r.failing.Store(false)
-	case expired:
-		r.stats.expired.Add(1)
-	case transient:
-		r.stats.errors.Add(1)
-		r.failing.Store(true)
-	case blocked, permanent:
-		r.stats.errors.Add(1)
+func (r *Relay) answered(it *item, res relay.Result, err error) {
+	if failing, told := relay.Failing(res); told {
+		r.failing.Store(failing)
 	}
-	if res == permanent {
+	switch res {
+	case relay.Acknowledged:
+		r.stats.published.Add(1)
+	case relay.Expired:
+		r.stats.expired.Add(1)
+	case relay.Permanent:
 		r.stats.refused.Add(1)
+		fallthrough
+	case relay.Blocked, relay.Transient:
+		r.stats.errors.Add(1)
 	}
 	r.settler.add(settlement{item: it, result: res, err: err})
 	r.memory.answered(it) // last: when nothing is in flight, everything has been passed on

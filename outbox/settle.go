@@ -10,12 +10,14 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/sagacity-tx/sagacity/saga/relay"
 )
 
 // settlement is what has to become of a row.
 type settlement struct {
 	item   *item
-	result result
+	result relay.Result
 	err    error
 }
 
@@ -97,12 +99,12 @@ func (r *Relay) report(batch []settlement) {
 	var last error
 	for _, s := range batch {
 		switch s.result {
-		case permanent:
+		case relay.Permanent:
 			r.log.Error("message cannot be published and stays in the outbox; change the limit or delete the row",
 				"id", s.item.id, "subject", s.item.msg.Subject, "bytes", s.item.size, "error", s.err)
-		case blocked, transient:
+		case relay.Blocked, relay.Transient:
 			transients, last = transients+1, s.err
-		case acknowledged, expired:
+		case relay.Acknowledged, relay.Expired:
 		}
 	}
 	if transients > 0 {
@@ -117,13 +119,13 @@ func (r *Relay) settle(ctx context.Context, batch []settlement) error {
 	var done, again []uuid.UUID
 	delays := map[uuid.UUID]int64{}
 	for _, s := range batch {
-		switch {
-		case s.result == acknowledged, s.result == expired:
+		switch relay.Settle(s.result, r.memory.isClaimed(s.item)) {
+		case relay.Delete:
 			done = append(done, s.item.id)
-		case s.result == permanent, r.memory.isClaimed(s.item):
+		case relay.Release:
 			again = append(again, s.item.id)
-			delays[s.item.id] = retryDelay(s.result, s.item.age, rand.Float64()).Milliseconds()
-		default: // nobody has a claim on it: the poll takes it when it is old enough
+			delays[s.item.id] = relay.RetryDelay(s.result, s.item.age, rand.Float64()).Milliseconds()
+		case relay.Leave:
 		}
 	}
 	b := &pgx.Batch{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -11,6 +12,7 @@ import (
 	"github.com/sagacity-tx/sagacity/internal/migrate"
 	"github.com/sagacity-tx/sagacity/internal/testdb"
 	migrations "github.com/sagacity-tx/sagacity/migrations/outbox"
+	"github.com/sagacity-tx/sagacity/saga/relay"
 )
 
 var statements = map[string]string{
@@ -72,6 +74,60 @@ func TestPlansGoByTheKey(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The claim takes the rows that relay.Claimable says, and no others.
+func TestClaimIsAsDecided(t *testing.T) {
+	t.Parallel()
+	pool, ctx := testdb.New(t, tableOnly), t.Context()
+	const graceMS = 2000
+	var now time.Time
+	want, got := map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
+	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { // now() is the same for all statements
+		if err := tx.QueryRow(ctx, "SELECT now()").Scan(&now); err != nil {
+			return err
+		}
+		second := time.Second
+		for _, age := range []time.Duration{0, 2*second - time.Microsecond, 2 * second, 2*second + time.Microsecond, time.Hour} {
+			for _, claim := range []time.Duration{0, -second, -time.Microsecond, time.Microsecond, time.Hour} { // 0: none
+				id, row := uuid.Must(uuid.NewV7()), relay.Row{CreatedAt: now.Add(-age)}
+				var until *time.Time
+				if claim != 0 {
+					row.ClaimedUntil = now.Add(claim)
+					until = &row.ClaimedUntil
+				}
+				want[id] = relay.Claimable(row, now, graceMS*time.Millisecond)
+				if _, err := tx.Exec(ctx, `INSERT INTO outbox (id, subject, message_id, headers, data, created_at, claimed_until)
+					VALUES ($1, 's', '', '', '', $2, $3)`, id, row.CreatedAt, until); err != nil {
+					return err
+				}
+			}
+		}
+		rows, err := tx.Query(ctx, sqlClaim, graceMS, 100, 1000, 1<<20, uuid.UUID{})
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id uuid.UUID
+			if err := rows.Scan(&id, nil, nil, nil, nil, nil, nil); err != nil {
+				return err
+			}
+			got[id] = true
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, claimable := range want {
+		if got[id] != claimable {
+			t.Errorf("%s: claimed %t, decided %t", id, got[id], claimable)
+		}
+	}
+	if len(got) == 0 || len(got) == len(want) {
+		t.Errorf("%d of %d were claimed", len(got), len(want))
 	}
 }
 

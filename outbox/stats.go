@@ -31,6 +31,6 @@ func (r *Relay) Stats() Stats {
 		Expired:   r.stats.expired.Load(),
 		Errors:    r.stats.errors.Load(),
 		Refused:   r.stats.refused.Load(),
-		InMemory:  use.count, InMemoryBytes: use.bytes,
+		InMemory:  use.Count, InMemoryBytes: use.Bytes,
 	}
 }

@@ -13,17 +13,8 @@ import (
 // answered; it comes again, and ends the next process. Nothing that counts deliveries in NATS finds it: a
 // command lives there as long as its attempt, which is shorter than AckWait, and the next attempt is counted from one. So
 // the participant counts in its own database, and only where there is reason to: an operation's first delivery is
-// not counted, and what ended with a reply is forgotten. See docs/adr/0013-poison.md.
-//
-//	first delivery           run
-//	begun up to max − 2      counted, run
-//	begun up to max          counted, run while nothing else runs in the process
-//	begun max times          not run: fault poison
-//
-// Whoever ran beside a killer is counted too, but has two chances alone: it uses the first one.
-
-// deliveriesAlone is how many of the deliveries of a suspect, the last ones, run alone.
-const deliveriesAlone = 2
+// not counted, and what ended with a reply is forgotten. What the count means is decided by saga.Suspect. See
+// docs/adr/0013-poison.md.
 
 const (
 	absolveTimeout = 2 * time.Second
@@ -45,9 +36,9 @@ func (s *suspect) is(cmd saga.Command) bool { return cmd.Attempt > 1 || s.delive
 
 // begin counts that the user code of a suspect is about to begin.
 func (p *Participant) begin(ctx context.Context, cmd saga.Command, s *suspect) (err error) {
-	sharedMax := max(0, p.cfg.DeliveriesMax-deliveriesAlone)
-	s.begun, err = p.barrier.suspectBegin(ctx, cmd, s.delivery, &sharedMax)
-	if err == nil && s.begun > sharedMax && s.begun <= p.cfg.DeliveriesMax {
+	besideMax := saga.BesideMax(p.cfg.DeliveriesMax)
+	s.begun, err = p.barrier.suspectBegin(ctx, cmd, s.delivery, &besideMax)
+	if err == nil && saga.Suspect(s.begun, p.cfg.DeliveriesMax) == saga.RunAlone {
 		p.log.WarnContext(ctx, "command may be what ended its process, and is run alone",
 			"operation", cmd.Key().String(), "action", cmd.Action, "attempt", cmd.Attempt, "begun", s.begun)
 		if err := s.alone(ctx); err != nil {
@@ -55,7 +46,7 @@ func (p *Participant) begin(ctx context.Context, cmd saga.Command, s *suspect) (
 		}
 		s.begun, err = p.barrier.suspectBegin(ctx, cmd, s.delivery, nil)
 	}
-	s.poison = s.begun > p.cfg.DeliveriesMax
+	s.poison = saga.Suspect(s.begun, p.cfg.DeliveriesMax) == saga.RunNever
 	if s.poison {
 		p.log.ErrorContext(ctx, "command ends its process, and is not run",
 			"operation", cmd.Key().String(), "action", cmd.Action, "attempt", cmd.Attempt, "begun", s.begun-1)
@@ -103,46 +94,55 @@ func (p *Participant) absolveAgain(ctx context.Context) {
 	}
 }
 
-// seat is the right to run: one of the places, or all of them.
+// seat is the right to run: beside others, or alone.
 type seat struct {
-	in     *intake
-	places int
-	alone  bool
+	in    *intake
+	taken bool
+	rests bool // until it is alone
+	alone bool
 }
 
 // take waits for a place.
 func (s *seat) take(ctx context.Context) error {
 	select {
 	case s.in.running <- struct{}{}:
-		s.places++
+		s.taken = true
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// takeAll gives the place back and waits for all of them. One command at a time does so: two that hold some
-// each would wait for each other.
-func (s *seat) takeAll(ctx context.Context) error {
+// takeAlone gives the place back, and waits until nothing else is in hand but what waits for the same. Not only what
+// runs has to be over: whoever ends its process takes with it all that was taken and not answered, and that comes
+// again only after AckWait. One command at a time is alone.
+func (s *seat) takeAlone(ctx context.Context) error {
 	s.leave()
+	s.in.rest()
+	s.rests = true
 	select {
 	case s.in.alone <- struct{}{}:
 		s.alone = true
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	for s.places < cap(s.in.running) {
-		if err := s.take(ctx); err != nil {
-			return err
-		}
+	select {
+	case <-s.in.quiet():
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	return nil
+	return s.take(ctx)
 }
 
 // leave gives back what was taken.
 func (s *seat) leave() {
-	for ; s.places > 0; s.places-- {
+	if s.taken {
 		<-s.in.running
+		s.taken = false
+	}
+	if s.rests { // before another one can be alone: this one has still to publish its reply
+		s.in.resume()
+		s.rests = false
 	}
 	if s.alone {
 		<-s.in.alone

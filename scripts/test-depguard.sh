@@ -111,6 +111,11 @@ saga dlq
 saga participant
 saga internal/pg
 saga/wire outbox
+saga/relay saga/wire
+saga/relay outbox
+saga/relay internal/bus
+saga/relay std:context
+saga/relay std:math/rand/v2
 saga/wire internal/bus
 saga/sagatest coordinator
 internal/pg outbox
@@ -126,6 +131,7 @@ coordinator coordinator/api
 coordinator coordinator/console
 coordinator coordinator/client
 coordinator cmd/coordinator
+coordinator coordinator/coordinatortest
 participant coordinator
 participant coordinator/client
 participant internal/devcluster
@@ -144,8 +150,13 @@ coordinator/console std:database/sql
 coordinator/client coordinator
 coordinator/client dlq
 coordinator/client lib:github.com/jackc/pgx/v5
+coordinator/coordinatortest participant
+coordinator/coordinatortest outbox
+coordinator/coordinatortest internal/testdb
+coordinator/coordinatortest lib:github.com/jackc/pgx/v5
 outbox saga
 outbox saga/wire
+participant saga/relay
 participant dlq
 participant outbox
 internal/bank coordinator
@@ -163,6 +174,9 @@ saga std:time
 saga std:crypto/sha256
 saga/wire saga
 saga/sagatest saga
+saga/sagatest saga/relay
+saga/relay std:time
+outbox saga/relay
 outbox internal/pg
 outbox internal/bus
 outbox internal/lifecycle
@@ -178,6 +192,10 @@ coordinator internal/pg
 coordinator lib:github.com/jackc/pgx/v5
 coordinator/api coordinator
 coordinator/console coordinator
+coordinator/coordinatortest coordinator
+coordinator/coordinatortest coordinator/api
+coordinator/coordinatortest coordinator/client
+coordinator/coordinatortest saga/wire
 participant saga
 participant saga/wire
 participant internal/bus
