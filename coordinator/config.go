@@ -11,6 +11,7 @@ import (
 
 	"github.com/sagacity-tx/sagacity/internal/bus"
 	"github.com/sagacity-tx/sagacity/outbox"
+	"github.com/sagacity-tx/sagacity/saga/flow"
 )
 
 // Config says what a coordinator works with. Pool, Bus and Relay are required; every other zero value means
@@ -30,6 +31,7 @@ type Config struct {
 	TimerBatchMax   int           // transactions woken at a time; default 1,000
 	ReplyShards     int           // subjects that replies are spread over; default 16
 	RepliesInFlight int           // replies taken from NATS and not yet committed; default 8,192
+	Flow            flow.Policy   // bounds what is sent to each participant; see its defaults
 	StopTimeout     time.Duration // for what is in hand when Run is asked to end; default 20s
 }
 
@@ -70,6 +72,9 @@ func (c Config) validate() error {
 		if n.value < 0 {
 			return fmt.Errorf("coordinator: %s is %d; give a positive number, or 0 for the default", n.name, n.value)
 		}
+	}
+	if err := c.Flow.Validate(); err != nil {
+		return fmt.Errorf("coordinator: %w", err)
 	}
 	if int(c.Pool.Config().MaxConns) < c.Lanes+2 {
 		return fmt.Errorf("coordinator: the pool has %d connections for %d lanes; give it at least %d",

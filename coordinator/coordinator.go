@@ -24,6 +24,7 @@ type Coordinator struct {
 	encoder *encoder
 	lanes   []*lane
 	heard   *heard
+	gate    *gate
 	waiters waiters
 
 	stopping chan struct{}
@@ -38,14 +39,14 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	enc := &encoder{prefix: cfg.Bus.Prefix(), shards: cfg.ReplyShards}
 	c := &Coordinator{
-		cfg: cfg, log: cfg.Log, encoder: enc, heard: &heard{},
+		cfg: cfg, log: cfg.Log, encoder: enc, heard: &heard{}, gate: newGate(cfg.Flow),
 		store:    &store{pool: cfg.Pool, clock: newClock(), encoder: enc, definitions: newDefinitions(cfg.Pool)},
 		stopping: make(chan struct{}),
 	}
 	for range cfg.Lanes {
 		c.lanes = append(c.lanes, &lane{
 			store: c.store, log: cfg.Log, queue: make(chan *item, cfg.QueueMax), batchMax: cfg.BatchMax,
-			cache: newCache(cfg.CacheMax, cfg.CacheBytesMax), rnd: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
+			cache: newCache(cfg.CacheMax, cfg.CacheBytesMax), gate: c.gate, rnd: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
 			handOff: cfg.Relay.HandOff, finished: c.waiters.notify,
 			stopping: c.stopping, stopped: make(chan struct{}),
 		})
@@ -74,6 +75,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	sources.Go(func() error { return c.consumeSubmissions(sourcesCtx) })
 	sources.Go(func() error { return c.runTimers(sourcesCtx) })
 	sources.Go(func() error { return c.runMaintenance(sourcesCtx) })
+	sources.Go(func() error { return c.runPresence(sourcesCtx) })
 	err := sources.Wait()
 	c.stopOnce.Do(func() { close(c.stopping) })
 	c.finishLanes(&lanes, abandon)
@@ -98,23 +100,6 @@ func (c *Coordinator) finishLanes(lanes *sync.WaitGroup, abandon context.CancelF
 	timer := time.AfterFunc(c.cfg.StopTimeout/2, abandon)
 	defer timer.Stop()
 	lanes.Wait()
-}
-
-// prepare brings the database and the streams into the state that the rest relies on.
-func (c *Coordinator) prepare(ctx context.Context) error {
-	asked := time.Now()
-	var now time.Time
-	if err := c.cfg.Pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
-		return fmt.Errorf("coordinator: read the database's clock: %w", err)
-	}
-	c.store.clock.observe(asked, now)
-	if err := c.ensurePartitions(ctx); err != nil {
-		return err
-	}
-	if err := c.cfg.Bus.EnsureStreams(ctx); err != nil {
-		return fmt.Errorf("coordinator: %w", err)
-	}
-	return nil
 }
 
 func (c *Coordinator) lane(id saga.ID) *lane {

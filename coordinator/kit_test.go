@@ -19,6 +19,7 @@ import (
 	"github.com/sagacity-tx/sagacity/internal/testdb"
 	"github.com/sagacity-tx/sagacity/outbox"
 	"github.com/sagacity-tx/sagacity/saga"
+	"github.com/sagacity-tx/sagacity/saga/flow"
 	"github.com/sagacity-tx/sagacity/saga/wire"
 )
 
@@ -56,7 +57,10 @@ func (w *world) unstarted(options ...func(*coordinator.Config)) (*coordinator.Co
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	cfg := coordinator.Config{Pool: w.pool, Bus: b, Relay: relay, Log: w.log, Lanes: 2}
+	cfg := coordinator.Config{
+		Pool: w.pool, Bus: b, Relay: relay, Log: w.log, Lanes: 2,
+		Flow: flow.Policy{RetryFloor: 1000}, // many lose replies on purpose, and have little traffic
+	}
 	for _, o := range options {
 		o(&cfg)
 	}

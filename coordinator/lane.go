@@ -48,6 +48,7 @@ type lane struct {
 	queue    chan *item
 	batchMax int
 	cache    *cache
+	gate     *gate
 	rnd      *rand.Rand
 	handOff  func(...outbox.Entry)
 	finished func(*record) // called after the commit that ended a transaction
@@ -153,6 +154,7 @@ func (l *lane) process(ctx context.Context, items []*item) {
 			items = r.deferred
 			continue
 		}
+		r.passage.abandon()
 		l.forget(items)
 		failure := classify(err, decided)
 		doubt = doubt || failure == saga.FailureDoubt
@@ -241,18 +243,7 @@ func permanent(err error) bool {
 	if errors.As(err, &encode) || errors.As(err, &tooLarge) || errors.As(err, &invalid) || errors.As(err, &fault) {
 		return true
 	}
-	code := pg.Code(err)
-	if len(code) != 5 {
-		return false
-	}
-	switch code[:2] {
-	case "08", "57", // the connection, the server's operator
-		"0A", "26", // a cached plan or prepared statement is gone
-		"25", "28", "3D", // a standby, credentials, no such database
-		"40", "53", "55", "58": // deadlocks, resources, locks, I/O
-		return false
-	}
-	return true
+	return pg.Rejected(err)
 }
 
 // answerDuplicates answers the submissions whose keys are stored already, and returns the other items.
@@ -287,6 +278,7 @@ func (l *lane) answerDuplicates(ctx context.Context, items []*item) ([]*item, er
 // finish publishes and acknowledges what a commit has made true. In doubt, the commit before may have happened.
 func (l *lane) finish(r *round, doubt bool) {
 	l.handOff(r.entries...)
+	r.passage.stored(l.store.clock.now())
 	for _, w := range r.writes {
 		ended := w.changed && w.rec.tx.Status.Terminal()
 		if ended {

@@ -38,10 +38,13 @@ func TestLocksInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer batch.Rollback(t.Context())
-	sqlLock := coordinatorStatements(t)["sqlLock"]
+	sql := coordinatorStatements(t)
+	if _, err := batch.Exec(t.Context(), sql["sqlSettings"]); err != nil {
+		t.Fatal(err) // as a lane begins its batch: the plan is the one that it gets
+	}
 	locked := make(chan error, 1)
 	go func() {
-		_, err := batch.Exec(w.ctx(20*time.Second), sqlLock, backwards)
+		_, err := batch.Exec(w.ctx(20*time.Second), sql["sqlLock"], backwards)
 		locked <- err
 	}()
 	w.until("the batch waits", func() bool {

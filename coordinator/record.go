@@ -102,10 +102,10 @@ func (w *write) eachChanged(f func(step string, op *saga.Operation)) {
 			old = &w.before.Steps[i]
 		}
 		name := w.rec.def.Steps[i].Name
-		if now.Try.Sent() && !sameOperation(&old.Try, &now.Try) {
+		if now.Try.Begun() && !sameOperation(&old.Try, &now.Try) {
 			f(name, &now.Try)
 		}
-		if now.Settle.Sent() && !sameOperation(&old.Settle, &now.Settle) {
+		if now.Settle.Begun() && !sameOperation(&old.Settle, &now.Settle) {
 			f(name, &now.Settle)
 		}
 	}

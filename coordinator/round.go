@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -24,6 +25,7 @@ type round struct {
 	orphans  []incidentRow
 	deferred []*item // for the next commit: second submissions of a key, which find the first one's answer, and what is too much
 	entries  []outbox.Entry
+	passage  passage
 	bytes    int // that will be stored, estimated
 }
 
@@ -39,12 +41,12 @@ func (e *faultError) Error() string { return e.problem }
 // decide runs the events of the items on their transactions, which come from the cache or the database. In a
 // retry the submitted ones are looked up too: the commit before may have happened.
 func (l *lane) decide(ctx context.Context, items []*item, retry bool) (*round, error) {
-	r := &round{}
+	r := &round{passage: passage{gate: l.gate}}
 	items = r.deferSecondKeys(items)
 	groups := group(items)
 	known, err := l.lookUp(ctx, groups, retry)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	var again [][]*item
 	for _, g := range groups {
@@ -58,7 +60,7 @@ func (l *lane) decide(ctx context.Context, items []*item, retry bool) (*round, e
 		}
 		ok, err := l.decideGroup(r, g, rec, cached)
 		if err != nil {
-			return nil, err
+			return r, err
 		}
 		if !ok {
 			again = append(again, g)
@@ -132,7 +134,7 @@ func (l *lane) decideGroup(r *round, g []*item, rec *record, cached bool) (ok bo
 		next := *rec
 		w.rec, w.before = &next, &rec.tx
 	}
-	part := round{items: g, outcomes: make([]outcome, 0, len(g))}
+	part := round{items: g, outcomes: make([]outcome, 0, len(g)), passage: passage{gate: l.gate}}
 	for _, it := range g {
 		if it.submit != nil {
 			if o, begun := w.begin(it.submit); !begun {
@@ -142,12 +144,23 @@ func (l *lane) decideGroup(r *round, g []*item, rec *record, cached bool) (ok bo
 		}
 		j, err := saga.Judge(w.about(it, cached), now, l.rnd)
 		if j.Reload {
+			part.passage.abandon()
 			return false, nil
+		}
+		if err == nil {
+			part.pass(w, it, &j, now)
 		}
 		part.add(it, w, &j, err)
 	}
 	r.take(&part, w)
 	return true, nil
+}
+
+// pass holds back what may not be sent now, and notes what the event has changed, to be told once it is stored.
+func (r *round) pass(w *write, it *item, j *saga.Judgement, now time.Time) {
+	before := w.rec.tx
+	j.Tx, j.Effects = saga.Park(w.rec.def, j.Tx, j.Effects, &r.passage, now)
+	r.passage.seen = append(r.passage.seen, observation{def: w.rec.def, before: before, after: j.Tx, event: it.event})
 }
 
 // begin starts a new transaction, unless there is one of that id: then it returns the answer.
@@ -207,6 +220,7 @@ func (r *round) take(part *round, w *write) {
 	r.outcomes = append(r.outcomes, part.outcomes...)
 	r.audits = append(r.audits, part.audits...)
 	r.orphans = append(r.orphans, part.orphans...)
+	r.passage.take(&part.passage)
 	if w.changed || w.woken {
 		w.rec.wakeAt = w.wake
 		r.bytes += w.bytes()

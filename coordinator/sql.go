@@ -154,3 +154,21 @@ const sqlListAttempts = `
 SELECT step, phase, attempt, sent_at, ended_at, outcome, COALESCE(code, ''), COALESCE(reason, '')
   FROM attempts WHERE transaction_id = $1 AND ($2::text = '' OR step = $2 AND phase = $3)
  ORDER BY ended_at, attempt LIMIT $4`
+
+// sqlPresence says that a coordinator runs, and forgets those that have not said so for long.
+const sqlPresence = `
+WITH gone AS (
+    DELETE FROM coordinators WHERE seen_at < clock_timestamp() - interval '1 minute' AND id <> $1
+)
+INSERT INTO coordinators (id, seen_at, participants, in_flight)
+VALUES ($1, clock_timestamp(), $2::text[], $3::integer[])
+ON CONFLICT (id) DO UPDATE
+SET seen_at = EXCLUDED.seen_at, participants = EXCLUDED.participants, in_flight = EXCLUDED.in_flight`
+
+// sqlOthers reads what the other coordinators that run have in flight.
+const sqlOthers = `
+SELECT participants, in_flight FROM coordinators
+WHERE id <> $1 AND seen_at > clock_timestamp() - interval '5 seconds'`
+
+// sqlLeave says that a coordinator has stopped.
+const sqlLeave = `DELETE FROM coordinators WHERE id = $1`

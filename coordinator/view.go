@@ -36,7 +36,7 @@ type StepView struct {
 	Participant string
 	Action      string
 	After       []string
-	Operations  []saga.Operation // those that were sent: the try, then what settles it
+	Operations  []saga.Operation // those whose turn has come: the try, then what settles it
 }
 
 // view makes a View of a record with its operations.
@@ -48,7 +48,7 @@ func (r *record) view() View {
 	for i, s := range r.def.Steps {
 		step := StepView{Name: s.Name, Kind: s.Kind, Participant: s.Participant, Action: s.Action, After: s.After}
 		for _, op := range []saga.Operation{r.tx.Steps[i].Try, r.tx.Steps[i].Settle} {
-			if op.Sent() {
+			if op.Begun() {
 				step.Operations = append(step.Operations, op)
 			}
 		}

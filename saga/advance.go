@@ -36,7 +36,7 @@ func (m *machine) advanceRunning() {
 	for _, i := range m.def.graph.order {
 		kind := m.def.Steps[i].Kind
 		ready := kind.cancellable() && m.predecessorsDone(i) || kind == KindPivot && compensable
-		if ready && !m.tx.Steps[i].Try.Sent() {
+		if ready && !m.tx.Steps[i].Try.Begun() {
 			m.start(i, PhaseTry)
 		}
 	}
@@ -78,7 +78,7 @@ func (m *machine) advanceConfirming() {
 		}
 		complete[i] = ready
 		if phase, op := m.phaseTwo(i); op != nil {
-			if ready && !op.Sent() {
+			if ready && !op.Begun() {
 				m.start(i, phase)
 			}
 			complete[i] = ready && op.State.settled()
@@ -116,7 +116,7 @@ func (m *machine) advanceCancelling() {
 		complete[i] = ready
 		if m.inCancelSet(i) {
 			op := &m.tx.Steps[i].Settle
-			if ready && !op.Sent() {
+			if ready && !op.Begun() {
 				m.start(i, PhaseCancel)
 			}
 			complete[i] = ready && op.State.settled()
@@ -132,7 +132,7 @@ func (m *machine) advanceCancelling() {
 // or cancelled. Unknown ones are included: the decision closed them.
 func (m *machine) inCancelSet(step int) bool {
 	try := m.tx.Steps[step].Try
-	return m.def.Steps[step].Kind.cancellable() && (try.State == OperationDone || try.State == OperationClosed)
+	return m.def.Steps[step].Kind.cancellable() && try.Sent() && (try.State == OperationDone || try.State == OperationClosed)
 }
 
 func (m *machine) decideCancel(cause Cause) {
@@ -177,7 +177,7 @@ func (m *machine) finish(status Status) {
 func (m *machine) fence(cause Cause) {
 	p := m.def.graph.pivot
 	state := &m.tx.Steps[p]
-	if state.Settle.Sent() {
+	if state.Settle.Begun() {
 		return
 	}
 	m.tx.Cause = cause

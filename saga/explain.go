@@ -39,6 +39,11 @@ const (
 	WaitForReply      WaitFor = "reply"      // an attempt was sent
 	WaitForBackoff    WaitFor = "backoff"    // the delay before the next attempt
 	WaitForLease      WaitFor = "lease"      // someone holds the lease of its external effect
+	WaitForBudget     WaitFor = "budget"     // the participant's retry budget
+	WaitForBreaker    WaitFor = "breaker"    // the participant is silent
+	WaitForLimit      WaitFor = "limit"      // the participant has enough in flight
+	WaitForCeiling    WaitFor = "ceiling"    // the participant's backlog drains
+	WaitForPause      WaitFor = "pause"      // an operator's resume
 	WaitForTurn       WaitFor = "turn"       // its next attempt is due at once
 	WaitForPerson     WaitFor = "person"     // it is a dead letter
 	WaitForFence      WaitFor = "fence"      // a pivot's try: the fence's reply decides, or its own
@@ -142,7 +147,7 @@ func (x *explainer) explainState() {
 func (x *explainer) explainRunning() {
 	done, all := x.progress(x.tryOf)
 	x.say("The transaction is running: nothing is decided yet. Tries done: %d of %d.", done, all)
-	if p := x.def.graph.pivot; p >= 0 && x.tx.Steps[p].Settle.Sent() {
+	if p := x.def.graph.pivot; p >= 0 && x.tx.Steps[p].Settle.Begun() {
 		x.say("It is being found out whether the pivot %s was executed, because %s: the reply to its fence decides.", x.def.Steps[p].Name, x.cause())
 	}
 }

@@ -19,7 +19,7 @@ func (x *explainer) explainWaits() {
 				x.out.Waits = append(x.out.Waits, x.waiting(i, op))
 			}
 		}
-		if _, op := x.ofDirection(i); op != nil && !op.Sent() {
+		if _, op := x.ofDirection(i); op != nil && !op.Begun() {
 			idle = append(idle, i)
 		}
 	}
@@ -65,6 +65,12 @@ func (x *explainer) waiting(step int, op *Operation) Waiting {
 		w.For = WaitForLease
 		w.Text = fmt.Sprintf("%s waits for the end of a lease: %s said to attempt %d that its external effect is under way. It is sent again %s.",
 			name, x.to(step), op.Attempt, x.when(op.NextAt))
+	case op.State == OperationWaiting && gates[op.Wait].text != "":
+		w.For = gates[op.Wait].waitFor
+		w.Text = fmt.Sprintf("%s waits to be sent to %s: %s. It asks again %s.", name, x.to(step), gates[op.Wait].text, x.when(op.NextAt))
+		if op.Sent() {
+			w.Text += fmt.Sprintf(" Attempt %d %s.", op.Attempt, ended(op))
+		}
 	case op.State == OperationWaiting && op.Wait == WaitNone:
 		w.For = WaitForTurn
 		w.Text = fmt.Sprintf("%s is about to be sent again to %s, %s.", name, x.to(step), x.when(op.NextAt))
@@ -89,6 +95,18 @@ func (x *explainer) waiting(step int, op *Operation) Waiting {
 		w.Text += x.exhaustion(step, op)
 	}
 	return w
+}
+
+// gates says what holds an operation that a gate does not let through.
+var gates = map[Wait]struct {
+	waitFor WaitFor
+	text    string
+}{
+	WaitBudget:  {WaitForBudget, "its retry budget is used up, so that retries do not make an outage bigger"},
+	WaitBreaker: {WaitForBreaker, "it has been silent, and its circuit breaker is open"},
+	WaitLimit:   {WaitForLimit, "it has as many attempts in flight as it may have"},
+	WaitCeiling: {WaitForCeiling, "its backlog drains at a bounded rate"},
+	WaitPause:   {WaitForPause, "an operator has paused it"},
 }
 
 // silent reports whether the last attempt that ended got no reply.
@@ -266,7 +284,7 @@ func (x *explainer) nextDeadline() {
 	at, p := x.tx.Deadline, x.def.graph.pivot
 	past := !at.IsZero() && !x.now.Before(at)
 	switch {
-	case x.decided() || p >= 0 && x.tx.Steps[p].Settle.Sent():
+	case x.decided() || p >= 0 && x.tx.Steps[p].Settle.Begun():
 		if past {
 			x.next(time.Time{}, "The deadline passed %s, which no longer matters: it ends going forward before the decision only.", x.when(at))
 		}
@@ -292,7 +310,7 @@ func (x *explainer) nextEnd() {
 		end = "When everything is done, it is committed."
 	case x.tx.Status == StatusCancelling:
 		end = "When all cancels are done, it is cancelled, and no effect of it remains."
-	case p >= 0 && x.tx.Steps[p].Settle.Sent():
+	case p >= 0 && x.tx.Steps[p].Settle.Begun():
 		end = fmt.Sprintf("If the pivot %s was not executed, the transaction is cancelled; if it was, the transaction commits.", x.def.Steps[p].Name)
 	default:
 		end = "When all tries are done, it is decided to commit; if one is refused, to cancel."

@@ -166,7 +166,7 @@ func (w *world) checkWake() {
 	w.must(!w.wake.IsZero() || len(w.deadLetters()) > 0, "I-11: %s, nothing is due and no operator is asked", w.tx.Status)
 	fenced := false
 	for i, s := range w.tx.Steps {
-		fenced = fenced || w.def.Steps[i].Kind == saga.KindPivot && s.Settle.Sent()
+		fenced = fenced || w.def.Steps[i].Kind == saga.KindPivot && s.Settle.Begun()
 		for _, op := range []saga.Operation{s.Try, s.Settle} {
 			due := op.State == saga.OperationSent || op.State == saga.OperationWaiting
 			w.must(!due || !w.wake.IsZero() && !w.wake.After(op.NextAt), "the wake misses %s/%s", w.def.Steps[i].Name, op.Phase)

@@ -165,7 +165,7 @@ func (m *machine) follow(step int, r Reply) {
 		m.decideCancel(m.tx.Cause)
 	case r.Outcome == OutcomeRefused:
 		m.decideCancel(Cause{Why: whyRefused(r), Step: r.Step, Code: r.Code, Reason: r.Reason})
-	case r.Outcome == OutcomeHanging && m.tx.Steps[step].Settle.Sent():
+	case r.Outcome == OutcomeHanging && m.tx.Steps[step].Settle.Begun():
 		m.decideCancel(m.tx.Cause) // of the fence that the pivot met
 	case r.Outcome == OutcomeHanging: // a cancel that this coordinator does not know of; the proof holds
 		m.decideCancel(Cause{Why: WhyRefused, Step: r.Step, Code: string(OutcomeHanging), Reason: r.Reason})

@@ -57,7 +57,7 @@ func TestInvariants(t *testing.T) {
 	for _, what := range []string{
 		"committed", "cancelled", "resolved", "fence done", "fence contradicts",
 		"not merged: late", "not merged: duplicate", "not merged: old_attempt", "not merged: not_open", "dead letter open",
-		"dead letter replaying", "dead letter closed", "dead letter obsolete", "dead letter discarded",
+		"dead letter replaying", "dead letter closed", "dead letter obsolete", "dead letter discarded", "parked",
 	} {
 		t.Logf("%-24s %7d", what, seen[what])
 		if seen[what] < cases/5000 {

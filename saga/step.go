@@ -179,7 +179,7 @@ func (m *machine) wakeAt() time.Time {
 	case StatusAccepted:
 		return m.tx.StartAt
 	case StatusRunning:
-		if !m.pivotSent() || !m.tx.Steps[m.def.graph.pivot].Settle.Sent() {
+		if !m.pivotSent() || !m.tx.Steps[m.def.graph.pivot].Settle.Begun() {
 			earlier(m.tx.Deadline)
 		}
 	default:

@@ -80,18 +80,18 @@ type StepState struct {
 // OperationState is what the coordinator knows about an operation.
 type OperationState string
 
-// The states of operations. Sent means that an outbox row was committed (S2.4): all states but idle.
+// The states of operations.
 const (
-	OperationIdle    OperationState = ""         // never sent
+	OperationIdle    OperationState = ""         // nothing to do yet
 	OperationSent    OperationState = "sent"     // a reply is awaited until NextAt
-	OperationWaiting OperationState = "waiting"  // to be sent again at NextAt
+	OperationWaiting OperationState = "waiting"  // to be sent at NextAt, for the first time if Attempt is zero
 	OperationHeld    OperationState = "held"     // a pivot's try beside its fence: not sent again, its reply still counts
 	OperationDead    OperationState = "dead"     // a dead letter: not sent again but by an operator, its reply still counts
 	OperationDone    OperationState = "done"     // settled: the effect happened
 	OperationRefused OperationState = "refused"  // settled: a try that was refused
 	OperationHanging OperationState = "hanging"  // settled: a pivot's try that met its cancel
 	OperationGivenUp OperationState = "given_up" // an operator gave it up (S2.13)
-	OperationClosed  OperationState = "closed"   // a try or fence that the decision overtook (S2.12)
+	OperationClosed  OperationState = "closed"   // a try or fence that the decision overtook (S2.12), sent or not
 )
 
 // Open reports whether a definitive reply would still be merged.
@@ -129,7 +129,7 @@ type Operation struct {
 	Floor         int  // the attempt that an operator sent last: answers to older ones no longer count (S2.10)
 	Revision      int  // of the body, from 1
 	ContentSHA256 [32]byte
-	SentAt        time.Time // of the last attempt
+	SentAt        time.Time // of the last attempt; zero while a gate holds the next one (see Park)
 	NextAt        time.Time // sent: when the attempt times out; waiting: when the next is due
 	LastOutcome   Outcome   // of the last attempt that ended without settling the operation, or of the definitive reply
 	LastCode      string
@@ -137,8 +137,12 @@ type Operation struct {
 	Result        Payload // of a done try
 }
 
-// Sent reports whether an outbox row of the operation was ever committed (S2.4).
-func (o Operation) Sent() bool { return o.State != OperationIdle }
+// Sent reports whether an outbox row of the operation was ever committed (S2.4). One that still waits for its first
+// sending was not.
+func (o Operation) Sent() bool { return o.Attempt > 0 }
+
+// Begun reports whether the operation's turn has come: it was sent, or waits to be.
+func (o Operation) Begun() bool { return o.State != OperationIdle }
 
 // Suspended reports whether the transaction waits for a person: an operation is a dead letter, or the
 // replay of one is in flight.

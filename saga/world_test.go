@@ -91,6 +91,7 @@ func (w *world) step(ev saga.Event) {
 		w.refused(ev, next, err)
 		return
 	}
+	next, effects = saga.Park(w.def, next, effects, w, w.now)
 	w.checkWrite(before, next, effects)
 	w.tx, w.wake = next, effects.Wake
 	if effects.Changed {
@@ -104,6 +105,15 @@ func (w *world) step(ev saga.Event) {
 	}
 	w.count(ev, effects)
 	w.commands = append(w.commands, effects.Commands...)
+}
+
+// Ask is a gate that holds some attempts for a while, for no reason (R1 to R4).
+func (w *world) Ask(saga.SendRequest, time.Time) (saga.Wait, time.Time) {
+	if rand.New(rand.NewPCG(w.steps, 11)).IntN(4) > 0 {
+		return saga.WaitNone, time.Time{}
+	}
+	w.seen("parked")
+	return saga.WaitBreaker, w.now.Add(time.Duration(w.steps%5) * time.Second)
 }
 
 // count notes what happened, so that the test can tell that it met it.

@@ -29,7 +29,7 @@ type Waiting struct {
 	Participant  string    `json:"participant"`
 	Action       string    `json:"action"`
 	State        string    `json:"state,omitempty" doc:"of the operation; absent if it was never sent"`
-	For          string    `json:"for" enum:"reply,backoff,lease,turn,person,fence,operations"`
+	For          string    `json:"for" enum:"reply,backoff,lease,budget,breaker,limit,ceiling,pause,turn,person,fence,operations"`
 	On           []string  `json:"on,omitempty" doc:"with operations: those before it, as step/phase"`
 	Since        time.Time `json:"since,omitzero" doc:"when the last attempt was sent"`
 	Until        time.Time `json:"until,omitzero" doc:"when this wait ends by itself"`

@@ -68,7 +68,7 @@ type Step struct {
 type Operation struct {
 	Phase         string          `json:"phase" enum:"try,confirm,cancel"`
 	State         string          `json:"state" enum:"sent,waiting,held,dead,done,refused,hanging,given_up,closed"`
-	Wait          string          `json:"wait,omitempty" doc:"what a waiting one waits for: backoff, lease"`
+	Wait          string          `json:"wait,omitempty" doc:"what a waiting one waits for: backoff, lease, budget, breaker, limit, ceiling, pause"`
 	Replaying     bool            `json:"replaying,omitempty" doc:"an operator's replay is in flight"`
 	Attempt       int             `json:"attempt" doc:"the last one sent"`
 	Counted       int             `json:"counted" doc:"attempts that count towards exhaustion"`

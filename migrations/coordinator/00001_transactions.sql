@@ -69,7 +69,7 @@ CREATE TABLE operations (
     floor          integer     NOT NULL,
     revision       integer     NOT NULL,
     content_sha256 bytea       NOT NULL,
-    sent_at        timestamptz NOT NULL,
+    sent_at        timestamptz,                         -- NULL while the next attempt is held back
     next_at        timestamptz,
     outcome        text,
     code           text,
@@ -102,6 +102,14 @@ CREATE TABLE requests (
     answer         bytea       NOT NULL,                -- replayed byte for byte (I2)
     created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (tenant, client, request_id)
+);
+
+-- The coordinators that run, and how many attempts each of them has in flight by participant: they share the allowances.
+CREATE TABLE coordinators (
+    id           uuid        PRIMARY KEY,
+    seen_at      timestamptz NOT NULL,
+    participants text[]      NOT NULL,
+    in_flight    integer[]   NOT NULL
 );
 
 CREATE TABLE incidents (

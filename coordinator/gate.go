@@ -1,0 +1,128 @@
+package coordinator
+
+import (
+	"sync"
+	"time"
+
+	"github.com/sagacity-tx/sagacity/saga"
+	"github.com/sagacity-tx/sagacity/saga/flow"
+)
+
+// gate is the one door to participants, for all lanes of a coordinator: what may be sent now, and what waits (R1 to R4).
+type gate struct {
+	mu   sync.Mutex
+	flow *flow.Gate
+}
+
+func newGate(p flow.Policy) *gate {
+	return &gate{flow: flow.NewGate(func(string) flow.Policy { return p })}
+}
+
+// passage is what a round has asked the gate for, and what it has seen to tell it once it is stored.
+type passage struct {
+	gate     *gate
+	admitted []admission
+	seen     []observation
+}
+
+// admission is an attempt that the gate let through.
+type admission struct {
+	request flow.Attempt
+	to      string
+	at      time.Time
+}
+
+// observation is an event and the transaction before and after it.
+type observation struct {
+	def           *saga.Definition
+	before, after saga.Transaction
+	event         saga.Event
+}
+
+// Ask asks for one attempt (saga.Gate).
+func (p *passage) Ask(r saga.SendRequest, now time.Time) (saga.Wait, time.Time) {
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	wait, until := p.gate.flow.Ask(r, now)
+	if wait == saga.WaitNone {
+		p.admitted = append(p.admitted, admission{request: flow.AttemptOf(r), to: r.Command.Participant, at: now})
+	}
+	return wait, until
+}
+
+// take adds what another passage asked for and saw.
+func (p *passage) take(other *passage) {
+	p.admitted = append(p.admitted, other.admitted...)
+	p.seen = append(p.seen, other.seen...)
+}
+
+// abandon gives back what was let through: it is not sent, or will be asked for again.
+func (p *passage) abandon() {
+	if len(p.admitted) == 0 {
+		return
+	}
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	for _, a := range p.admitted {
+		p.gate.flow.Flow(a.to).Return(a.request, a.at)
+	}
+}
+
+// stored tells the gate what has happened, now that it is committed.
+func (p *passage) stored(now time.Time) {
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	for i := range p.seen {
+		o := &p.seen[i]
+		p.gate.flow.Observe(o.def, o.before, o.after, o.event, now)
+	}
+}
+
+// inFlight returns how many attempts this coordinator waits for, by participant; those of zero are left out.
+func (g *gate) inFlight(now time.Time) map[string]int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	counts := map[string]int{}
+	g.flow.Each(func(participant string, f *flow.Flow) {
+		if n := f.InFlight(now); n != 0 {
+			counts[participant] = n
+		}
+	})
+	return counts
+}
+
+// share tells the gate of the other coordinators.
+func (g *gate) share(others []map[string]int) {
+	total := map[string]int{}
+	for _, counts := range others {
+		for participant, n := range counts {
+			total[participant] += n
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.flow.Share(len(others)+1, total)
+}
+
+// ParticipantFlow is what a coordinator knows of the traffic to a participant.
+type ParticipantFlow struct {
+	Participant string
+	Breaker     flow.BreakerState
+	InFlight    int // attempts of this coordinator whose reply is awaited, less the replies to others that came to it
+	Draining    bool
+	Ceiling     int // commands per second, of all coordinators, while a backlog drains
+}
+
+// Flows returns what this coordinator knows of the traffic to the participants that it has sent to, by name.
+func (c *Coordinator) Flows() map[string]ParticipantFlow {
+	now := c.store.clock.now()
+	c.gate.mu.Lock()
+	defer c.gate.mu.Unlock()
+	flows := map[string]ParticipantFlow{}
+	c.gate.flow.Each(func(name string, f *flow.Flow) {
+		flows[name] = ParticipantFlow{
+			Participant: name, Breaker: f.Breaker(now), InFlight: f.InFlight(now), Draining: f.Draining(now), Ceiling: f.Ceiling(now),
+		}
+	})
+	return flows
+}

@@ -1,0 +1,79 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// presenceInterval is how often a coordinator says that it runs; the others forget one that has not for five times that.
+const presenceInterval = time.Second
+
+// runPresence tells the other coordinators of this one, and reads what they tell, so that all of them together keep to
+// what may be sent to participants. A coordinator that cannot be reached costs accuracy, nothing else.
+func (c *Coordinator) runPresence(ctx context.Context) error {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return errNoID
+	}
+	defer c.leave(ctx, id)
+	ticker := time.NewTicker(presenceInterval)
+	defer ticker.Stop()
+	for {
+		if err := c.meet(ctx, id); err != nil && ctx.Err() == nil {
+			c.log.Warn("cannot meet the other coordinators, trying again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// meet writes what this coordinator has in flight and reads what the others have.
+func (c *Coordinator) meet(ctx context.Context, id uuid.UUID) error {
+	own := c.gate.inFlight(c.store.clock.now())
+	names, counts := make([]string, 0, len(own)), make([]int32, 0, len(own))
+	for name, n := range own {
+		names, counts = append(names, name), append(counts, int32(n))
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(sqlPresence, pgtype.UUID{Bytes: id, Valid: true}, names, counts)
+	var others []map[string]int
+	batch.Queue(sqlOthers, pgtype.UUID{Bytes: id, Valid: true}).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var names []string
+			var counts []int32
+			if err := rows.Scan(&names, &counts); err != nil {
+				return err
+			}
+			other := map[string]int{}
+			for i, name := range names {
+				other[name] = int(counts[i])
+			}
+			others = append(others, other)
+		}
+		return rows.Err()
+	})
+	ctx, cancel := context.WithTimeout(ctx, 5*presenceInterval)
+	defer cancel()
+	if err := c.cfg.Pool.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("reading which coordinators run: %w", err)
+	}
+	c.gate.share(others)
+	return nil
+}
+
+// leave lets the others have this coordinator's share at once.
+func (c *Coordinator) leave(ctx context.Context, id uuid.UUID) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), presenceInterval)
+	defer cancel()
+	if _, err := c.cfg.Pool.Exec(ctx, sqlLeave, pgtype.UUID{Bytes: id, Valid: true}); err != nil {
+		c.log.Debug("the others will notice only later that this coordinator has stopped", "error", err)
+	}
+}

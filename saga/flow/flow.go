@@ -1,0 +1,190 @@
+package flow
+
+import (
+	"time"
+
+	"github.com/sagacity-tx/sagacity/saga"
+)
+
+const (
+	budgetWindow  = 10 * time.Second // in which retries are measured against first attempts
+	peakWindow    = 5 * time.Minute  // whose best second is the measured ceiling
+	flyingBucket  = 10 * time.Second
+	flyingBuckets = int(saga.AttemptTimeoutMax/flyingBucket) + 2 // what is older has ended, whoever noticed
+	parkMin       = 100 * time.Millisecond
+	burst         = 50 * time.Millisecond // how far a drain may be ahead of its rate
+	growEvery     = 10 * time.Second      // of a drain, the measured ceiling rises by one per cent
+	reserve       = 20                    // per cent of the retry budget, for what must go forward
+)
+
+// Flow is one coordinator's view of one participant. It is not safe for concurrent use.
+type Flow struct {
+	policy Policy
+	share  int // coordinators that share the allowances, at least 1
+	others int // attempts that other coordinators have in flight
+
+	firsts, retries, answers, flying window
+	breaker                          breaker
+	ceiling                          int       // measured before the silence that a drain follows
+	closedAt                         time.Time // when the breaker closed
+	slot                             time.Time // the next to be given out to what is parked
+	drainEnd                         time.Time // the last one given out to what the silence and its backlog parked
+	ahead                            time.Time // up to when a drain has used its rate
+}
+
+// New returns a flow that has seen nothing yet. The policy must be valid.
+func New(p Policy) *Flow {
+	return &Flow{
+		policy: p.WithDefaults(), share: 1, breaker: breaker{state: BreakerClosed},
+		firsts:  newWindow(int(budgetWindow/time.Second), time.Second),
+		retries: newWindow(int(budgetWindow/time.Second), time.Second),
+		answers: newWindow(int(peakWindow/time.Second), time.Second),
+		flying:  newWindow(flyingBuckets, flyingBucket),
+	}
+}
+
+// Share says how many coordinators there are, and how much the others have in flight.
+func (f *Flow) Share(coordinators, othersInFlight int) {
+	f.share, f.others = max(coordinators, 1), othersInFlight
+}
+
+// Attempt is what wants to be sent.
+type Attempt struct {
+	Retry    bool // it was sent before
+	MustEnd  bool // phase two, fences and retriable tries: they have a reserve of the budget
+	Operator bool // an operator asked for it: only the breaker holds it
+}
+
+// Ask decides whether an attempt may be sent now, and counts it if so. Otherwise it returns what it has to wait for,
+// and until when.
+func (f *Flow) Ask(a Attempt, now time.Time) (saga.Wait, time.Time) {
+	switch {
+	case !f.breaker.allows(f.policy, now):
+		return saga.WaitBreaker, f.park(saga.WaitBreaker, later(now, f.breaker.until))
+	case a.Operator:
+	case f.InFlight(now)+f.others >= f.policy.InFlightMax:
+		return saga.WaitLimit, f.park(saga.WaitLimit, now)
+	case a.Retry && !f.affordable(a, now):
+		return saga.WaitBudget, f.park(saga.WaitBudget, now)
+	case f.Draining(now) && f.ahead.After(now.Add(burst)):
+		return saga.WaitCeiling, f.park(saga.WaitCeiling, now)
+	}
+	f.sent(a, now)
+	return saga.WaitNone, time.Time{}
+}
+
+func (f *Flow) sent(a Attempt, now time.Time) {
+	f.breaker.sent(f.policy, now)
+	interval := f.interval(now)
+	f.ahead = earlier(later(f.ahead, now).Add(interval), now.Add(burst+interval))
+	f.flying.add(now, 1)
+	if a.Retry {
+		f.retries.add(now, 1)
+	} else {
+		f.firsts.add(now, 1)
+	}
+}
+
+// Return takes back an attempt that Ask let through at an instant and that was not sent after all.
+func (f *Flow) Return(a Attempt, at time.Time) {
+	f.flying.add(at, -1)
+	if a.Retry {
+		f.retries.add(at, -1)
+	} else {
+		f.firsts.add(at, -1)
+	}
+}
+
+// Answered says that a reply to an attempt sent at an instant has come.
+func (f *Flow) Answered(sentAt, now time.Time) {
+	f.answers.add(now, 1)
+	f.flying.add(sentAt, -1)
+	f.Heard(now)
+}
+
+// Heard says that the participant lives: a reply came that nobody was waiting for.
+func (f *Flow) Heard(now time.Time) {
+	if f.breaker.answered() {
+		f.closedAt = now
+	}
+}
+
+// TimedOut says that an attempt sent at an instant got no reply in time.
+func (f *Flow) TimedOut(sentAt, now time.Time) {
+	f.flying.add(sentAt, -1)
+	measured := f.Ceiling(now)
+	if f.breaker.timedOut(f.policy, sentAt, now) && !f.Draining(now) {
+		f.ceiling = measured
+	}
+}
+
+// Dropped says that nobody waits for the reply to an attempt any more: the decision closed its operation.
+func (f *Flow) Dropped(sentAt time.Time) { f.flying.add(sentAt, -1) }
+
+// affordable reports whether the budget has room for a retry. What may be cancelled leaves a reserve to what must end.
+func (f *Flow) affordable(a Attempt, now time.Time) bool {
+	allowed := f.policy.RetryPercent*f.firsts.sum(now)/100 + f.policy.RetryFloor*int(budgetWindow/time.Second)/f.share
+	if !a.MustEnd {
+		allowed -= allowed * reserve / 100
+	}
+	return f.retries.sum(now) < max(allowed, 1)
+}
+
+// Draining reports whether a backlog from a silence drains: some of it has not had its turn yet.
+func (f *Flow) Draining(now time.Time) bool { return f.drainEnd.After(now) }
+
+// park gives out the next slot that is not before an instant.
+func (f *Flow) park(reason saga.Wait, from time.Time) time.Time {
+	slot := later(f.slot, from.Add(parkMin))
+	f.slot = slot.Add(f.interval(from))
+	if reason == saga.WaitBreaker || reason == saga.WaitCeiling {
+		f.drainEnd = slot
+	}
+	return slot
+}
+
+// interval is the time between two commands of a drain, of this coordinator.
+func (f *Flow) interval(now time.Time) time.Duration {
+	return time.Second * time.Duration(f.share) / time.Duration(f.Ceiling(now))
+}
+
+// Ceiling returns the commands per second that may be sent by all coordinators together while a backlog drains (R4).
+// The measured one is from before the silence. It rises by one per cent in ten seconds of a drain, so that a load which
+// has grown for good is not held back for ever.
+func (f *Flow) Ceiling(now time.Time) int {
+	switch {
+	case f.policy.Ceiling > 0:
+		return f.policy.Ceiling
+	case f.breaker.state != BreakerClosed:
+		return f.ceiling
+	case f.Draining(now):
+		return f.ceiling + f.ceiling*int(now.Sub(f.closedAt)/growEvery)/100
+	}
+	return max(f.answers.peak(now)*f.share, f.policy.CeilingMin)
+}
+
+// InFlight returns how many attempts this coordinator waits for. It may be negative: replies to the attempts of others
+// come to it too.
+func (f *Flow) InFlight(now time.Time) int { return f.flying.sum(now) }
+
+// Breaker returns the state of the breaker.
+func (f *Flow) Breaker(now time.Time) BreakerState {
+	if f.breaker.state == BreakerOpen && !now.Before(f.breaker.until) {
+		return BreakerHalfOpen
+	}
+	return f.breaker.state
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,266 @@
+package flow_test
+
+import (
+	"container/heap"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/sagacity-tx/sagacity/saga"
+	"github.com/sagacity-tx/sagacity/saga/flow"
+)
+
+var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func at(seconds float64) time.Time { return begin.Add(time.Duration(seconds * float64(time.Second))) }
+
+func ask(t *testing.T, f *flow.Flow, a flow.Attempt, now time.Time, want saga.Wait) {
+	t.Helper()
+	wait, until := f.Ask(a, now)
+	if wait != want {
+		t.Fatalf("at %s: waits for %q until %s, want %q", now.Sub(begin), wait, until.Sub(begin), want)
+	}
+	if wait != saga.WaitNone && !until.After(now) {
+		t.Fatalf("at %s: it may ask again at %s", now.Sub(begin), until.Sub(begin))
+	}
+}
+
+// Retries stay within ten per cent of the first attempts and the floor; a fifth of that is kept for what must end (R1).
+func TestBudget(t *testing.T) {
+	f := flow.New(flow.Policy{RetryPercent: 10, RetryFloor: 1})
+	for range 400 {
+		ask(t, f, flow.Attempt{}, at(0.5), saga.WaitNone)
+	}
+	try, confirm := flow.Attempt{Retry: true}, flow.Attempt{Retry: true, MustEnd: true}
+	for range 40 { // 80 % of 400/10 + 10
+		ask(t, f, try, at(1), saga.WaitNone)
+	}
+	ask(t, f, try, at(1), saga.WaitBudget)
+	for range 10 {
+		ask(t, f, confirm, at(2), saga.WaitNone)
+	}
+	ask(t, f, confirm, at(2), saga.WaitBudget)
+	ask(t, f, flow.Attempt{Retry: true, Operator: true}, at(2), saga.WaitNone)
+	ask(t, f, flow.Attempt{}, at(2), saga.WaitNone) // a first attempt needs no budget
+	ask(t, f, try, at(30), saga.WaitNone)           // the window is over
+}
+
+// Silence opens the breaker; after a pause some probes go through; any reply closes it (R2).
+func TestBreaker(t *testing.T) {
+	f := flow.New(flow.Policy{BreakerTimeouts: 3, BreakerPauseMin: time.Second, BreakerPauseMax: 4 * time.Second, Probes: 2})
+	for range 6 {
+		ask(t, f, flow.Attempt{}, at(0), saga.WaitNone)
+	}
+	f.TimedOut(at(0), at(10))
+	f.TimedOut(at(0), at(10))
+	f.Answered(at(0), at(10)) // no silence
+	f.TimedOut(at(0), at(10))
+	f.TimedOut(at(0), at(10))
+	ask(t, f, flow.Attempt{}, at(10), saga.WaitNone)
+	f.TimedOut(at(0), at(10.1))
+	ask(t, f, flow.Attempt{}, at(11), saga.WaitBreaker)
+	ask(t, f, flow.Attempt{}, at(11.2), saga.WaitNone)
+	ask(t, f, flow.Attempt{}, at(11.2), saga.WaitNone)
+	ask(t, f, flow.Attempt{}, at(11.2), saga.WaitBreaker)
+	f.TimedOut(at(10), at(12)) // from before: says nothing about the probes
+	if got := f.Breaker(at(12)); got != flow.BreakerHalfOpen {
+		t.Errorf("an attempt from before the probes made it %s", got)
+	}
+	f.TimedOut(at(11.2), at(21.2))
+	ask(t, f, flow.Attempt{}, at(23), saga.WaitBreaker) // the pause has doubled
+	if got := f.Breaker(at(23.3)); got != flow.BreakerHalfOpen {
+		t.Errorf("after the pause it is %s", got)
+	}
+	ask(t, f, flow.Attempt{}, at(23.3), saga.WaitNone)
+	f.Answered(at(23.3), at(24))
+	if got := f.Breaker(at(24)); got != flow.BreakerClosed {
+		t.Errorf("after a reply it is %s", got)
+	}
+}
+
+// Probes whose end nobody hears of do not keep the breaker half-open for ever.
+func TestForgottenProbes(t *testing.T) {
+	f := flow.New(flow.Policy{BreakerTimeouts: 1, Probes: 1, BreakerPauseMax: 5 * time.Second})
+	f.TimedOut(at(0), at(1))
+	ask(t, f, flow.Attempt{}, at(3), saga.WaitNone)
+	ask(t, f, flow.Attempt{}, at(4), saga.WaitBreaker)
+	ask(t, f, flow.Attempt{}, at(9), saga.WaitNone)
+}
+
+// What is in flight is bounded, those of other coordinators included (R3).
+func TestLimit(t *testing.T) {
+	f := flow.New(flow.Policy{InFlightMax: 10})
+	f.Share(2, 4)
+	for range 6 {
+		ask(t, f, flow.Attempt{}, at(0), saga.WaitNone)
+	}
+	ask(t, f, flow.Attempt{}, at(1), saga.WaitLimit)
+	f.Answered(at(0), at(1))
+	ask(t, f, flow.Attempt{}, at(1), saga.WaitNone)
+	ask(t, f, flow.Attempt{}, at(1), saga.WaitLimit)
+	f.Dropped(at(0))
+	ask(t, f, flow.Attempt{}, at(1), saga.WaitNone)
+	ask(t, f, flow.Attempt{}, at(2*3600), saga.WaitNone) // nothing is in flight for longer than the longest timeout
+}
+
+// The measured ceiling is the best second before the silence, however long that lasted (R4).
+func TestMeasuredCeiling(t *testing.T) {
+	f := flow.New(flow.Policy{CeilingMin: 1, BreakerTimeouts: 1})
+	for s := range 10 {
+		for range 70 + s {
+			f.Answered(at(float64(s)), at(float64(s)+0.5))
+		}
+	}
+	if got := f.Ceiling(at(10)); got != 79 {
+		t.Errorf("the ceiling is %d, want 79", got)
+	}
+	f.TimedOut(at(9), at(11))
+	for s := 12; s < 4000; s += 50 {
+		f.Ask(flow.Attempt{}, at(float64(s)))
+		f.TimedOut(at(float64(s)), at(float64(s)+1))
+		if got := f.Ceiling(at(float64(s) + 1)); got != 79 {
+			t.Fatalf("after %d s of silence the ceiling is %d", s, got)
+		}
+	}
+}
+
+// client is an attempt that asks at an instant.
+type client struct {
+	at time.Time
+	flow.Attempt
+}
+
+type queue []client
+
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i].at.Before(q[j].at) }
+func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(x any)        { *q = append(*q, x.(client)) }
+func (q *queue) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
+}
+
+// run lets clients ask, each as long as it has to, of a participant that is silent for a time. It returns how many
+// attempts were sent in each second, and how many times anybody asked.
+func run(f *flow.Flow, q queue, silentUntil time.Time) (sent map[int64]int, asked int) {
+	sent = map[int64]int{}
+	heap.Init(&q)
+	for len(q) > 0 {
+		c := heap.Pop(&q).(client)
+		asked++
+		wait, until := f.Ask(c.Attempt, c.at)
+		if wait != saga.WaitNone {
+			c.at = until
+			heap.Push(&q, c)
+			continue
+		}
+		sent[c.at.Unix()]++
+		if c.at.After(silentUntil) {
+			f.Answered(c.at, c.at)
+			continue
+		}
+		f.TimedOut(c.at, c.at.Add(time.Millisecond))
+		c.Retry = true
+		c.at = c.at.Add(time.Second)
+		heap.Push(&q, c)
+	}
+	return sent, asked
+}
+
+// A backlog that gathered while the participant was silent drains at no more than its ceiling, beside new load; everybody
+// gets through, and few ask while it is silent (R4).
+func TestDrain(t *testing.T) {
+	const ceiling = 200
+	f := flow.New(flow.Policy{Ceiling: ceiling, RetryFloor: 1})
+	var q queue
+	for n := range 20_000 { // 100 a second for 200 s, of which the participant is silent for 100
+		q = append(q, client{at: at(float64(n) / 100)})
+	}
+	silent := at(100)
+	sent, asked := run(f, q, silent)
+	last := int64(0)
+	for second, n := range sent {
+		if n > ceiling*11/10 {
+			t.Errorf("%d sent in second %d, the ceiling is %d", n, second-begin.Unix(), ceiling)
+		}
+		last = max(last, second)
+	}
+	if drained := last - silent.Unix(); drained > 150 {
+		t.Errorf("the backlog was gone %d s after the silence", drained)
+	}
+	if asked > 4*20_000 {
+		t.Errorf("asked %d times for 20,000 attempts", asked)
+	}
+	t.Logf("drained %d s after the silence, %d asked", last-silent.Unix(), asked)
+}
+
+// However attempts, silences and coordinators come, whoever asks at the instant it was told gets through in the end.
+func TestNobodyWaitsForEver(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := flow.Policy{
+			InFlightMax: rapid.IntRange(1, 50).Draw(t, "in flight"), RetryPercent: rapid.IntRange(1, 50).Draw(t, "percent"),
+			RetryFloor: rapid.IntRange(1, 5).Draw(t, "floor"), BreakerTimeouts: rapid.IntRange(1, 10).Draw(t, "timeouts"),
+			Ceiling: rapid.IntRange(0, 100).Draw(t, "ceiling"), CeilingMin: rapid.IntRange(1, 100).Draw(t, "ceiling min"),
+		}
+		f := flow.New(p)
+		f.Share(rapid.IntRange(1, 3).Draw(t, "coordinators"), 0)
+		var q queue
+		for range rapid.IntRange(1, 300).Draw(t, "attempts") {
+			q = append(q, client{
+				at:      at(float64(rapid.IntRange(0, 60_000).Draw(t, "at")) / 1000),
+				Attempt: flow.Attempt{MustEnd: rapid.Bool().Draw(t, "must end"), Retry: rapid.Bool().Draw(t, "retry")},
+			})
+		}
+		silent := at(float64(rapid.IntRange(0, 90).Draw(t, "silent")))
+		sent, _ := run(f, q, silent)
+		total := 0
+		for _, n := range sent {
+			total += n
+		}
+		if total < len(q) {
+			t.Fatalf("%d of %d were sent", total, len(q))
+		}
+	})
+}
+
+// Half of the allowances is one coordinator's of two.
+func TestShare(t *testing.T) {
+	alone, one := flow.New(flow.Policy{Ceiling: 100}), flow.New(flow.Policy{Ceiling: 100})
+	one.Share(2, 0)
+	count := func(f *flow.Flow) (retries int) {
+		for {
+			if wait, _ := f.Ask(flow.Attempt{Retry: true, MustEnd: true}, at(0)); wait != saga.WaitNone {
+				return retries
+			}
+			retries++
+		}
+	}
+	if a, b := count(alone), count(one); b != a/2 {
+		t.Errorf("alone %d retries, one of two %d", a, b)
+	}
+}
+
+func TestPolicyValidate(t *testing.T) {
+	for want, p := range map[string]flow.Policy{
+		"flow: Probes is -1; give a positive number, or 0 for the default":           {Probes: -1},
+		"flow: BreakerPauseMax is 1ms, below BreakerPauseMin 1s; raise it":           {BreakerPauseMin: time.Second, BreakerPauseMax: time.Millisecond},
+		"flow: CeilingMin is -5; give a positive number, or 0 for the default":       {CeilingMin: -5},
+		"flow: BreakerPauseMax is 30s, below BreakerPauseMin 1m0s; raise it":         {BreakerPauseMin: time.Minute, BreakerPauseMax: 30 * time.Second},
+		"flow: BreakerPauseMin is -1; give a positive number, or 0 for the default":  {BreakerPauseMin: -1},
+		"flow: RetryPercent is -10; give a positive number, or 0 for the default":    {RetryPercent: -10},
+		"flow: BreakerTimeouts is -10; give a positive number, or 0 for the default": {BreakerTimeouts: -10},
+		"flow: InFlightMax is -5000; give a positive number, or 0 for the default":   {InFlightMax: -5000},
+		"flow: RetryFloor is -1; give a positive number, or 0 for the default":       {RetryFloor: -1},
+		"flow: Ceiling is -1; give a positive number, or 0 for the default":          {Ceiling: -1},
+	} {
+		if err := p.Validate(); err == nil || err.Error() != want {
+			t.Errorf("%+v: %v, want %s", p, err, want)
+		}
+	}
+	if err := (flow.Policy{}).Validate(); err != nil {
+		t.Error(err)
+	}
+}

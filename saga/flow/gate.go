@@ -1,0 +1,108 @@
+package flow
+
+import (
+	"time"
+
+	"github.com/sagacity-tx/sagacity/saga"
+)
+
+// Gate holds the flows of all participants and what is paused. It implements saga.Gate. It is not safe for concurrent use.
+type Gate struct {
+	policy func(participant string) Policy
+	flows  map[string]*Flow
+	pauses []Pause
+	paused *Flow // gives out the slots of what is paused
+
+	coordinators int
+}
+
+// ParticipantsMax bounds the flows that are kept. Participants beyond it, which names in definitions can claim, share
+// the flow of an empty name.
+const ParticipantsMax = 10_000
+
+// NewGate returns a gate. policy returns the valid policy of a participant, and is called once for each.
+func NewGate(policy func(participant string) Policy) *Gate {
+	return &Gate{policy: policy, flows: map[string]*Flow{}, paused: New(Policy{}), coordinators: 1}
+}
+
+// Flow returns the flow of a participant.
+func (g *Gate) Flow(participant string) *Flow {
+	f := g.flows[participant]
+	if f == nil && len(g.flows) > ParticipantsMax {
+		participant = ""
+		f = g.flows[participant]
+	}
+	if f == nil {
+		f = New(g.policy(participant))
+		f.Share(g.coordinators, 0)
+		g.flows[participant] = f
+	}
+	return f
+}
+
+// Each calls f for every flow.
+func (g *Gate) Each(f func(participant string, flow *Flow)) {
+	for name, flow := range g.flows {
+		f(name, flow)
+	}
+}
+
+// Share says how many coordinators there are, and how much the others have in flight by participant.
+func (g *Gate) Share(coordinators int, othersInFlight map[string]int) {
+	g.coordinators = coordinators
+	g.paused.Share(coordinators, 0)
+	for name, f := range g.flows {
+		f.Share(coordinators, othersInFlight[name])
+	}
+}
+
+// Ask decides about one attempt (saga.Gate).
+func (g *Gate) Ask(r saga.SendRequest, now time.Time) (saga.Wait, time.Time) {
+	for i := range g.pauses {
+		if g.pauses[i].holds(r) {
+			return saga.WaitPause, g.paused.park(saga.WaitPause, now.Add(pauseRecheck))
+		}
+	}
+	return g.Flow(r.Command.Participant).Ask(AttemptOf(r), now)
+}
+
+// AttemptOf returns what a flow needs to know of a request.
+func AttemptOf(r saga.SendRequest) Attempt {
+	return Attempt{Retry: r.Retry, MustEnd: r.MustEnd, Operator: r.Operator}
+}
+
+// Observe tells the flows what an event has ended: it compares the operations before and after it. A reply shows that its
+// participant lives, whatever it is about.
+func (g *Gate) Observe(def *saga.Definition, before, after saga.Transaction, ev saga.Event, now time.Time) {
+	reply, replied := ev.(saga.Replied)
+	_, woken := ev.(saga.Woken)
+	noticed := false
+	for i := range before.Steps {
+		f := g.flows[def.Steps[i].Participant]
+		if f == nil {
+			continue
+		}
+		for _, pair := range [2][2]*saga.Operation{
+			{&before.Steps[i].Try, &after.Steps[i].Try},
+			{&before.Steps[i].Settle, &after.Steps[i].Settle},
+		} {
+			was, is := pair[0], pair[1]
+			if was.State != saga.OperationSent || is.State == saga.OperationSent && is.Attempt == was.Attempt {
+				continue
+			}
+			own := replied && reply.Reply.Step == def.Steps[i].Name && reply.Reply.Phase == was.Phase
+			switch {
+			case own:
+				f.Answered(was.SentAt, now)
+				noticed = true
+			case woken && is.LastOutcome == saga.OutcomeUnknown:
+				f.TimedOut(was.SentAt, now)
+			default:
+				f.Dropped(was.SentAt)
+			}
+		}
+	}
+	if f := g.flows[reply.Reply.Participant]; replied && !noticed && f != nil {
+		f.Heard(now)
+	}
+}
