@@ -1,21 +1,20 @@
 package outbox
 
 import (
-	"errors"
-
-	"github.com/sagacity-tx/sagacity/internal/bus"
+	"github.com/sagacity-tx/sagacity/internal/fault"
 	"github.com/sagacity-tx/sagacity/saga/relay"
 )
 
 // resultOf translates the answer of the bus. What follows from it is decided by package relay.
 func resultOf(err error) relay.Result {
-	switch {
-	case err == nil:
+	switch fault.CauseOf(err) {
+	case "":
 		return relay.Acknowledged
-	case bus.Permanent(err):
+	case fault.Rejected, fault.TooLarge:
 		return relay.Permanent
-	case errors.Is(err, bus.ErrFull), errors.Is(err, bus.ErrNoStream):
+	case fault.Exhausted, fault.NoReceiver:
 		return relay.Blocked
+	default:
+		return relay.Transient
 	}
-	return relay.Transient
 }

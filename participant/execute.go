@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/sagacity-tx/sagacity/internal/bus"
+	"github.com/sagacity-tx/sagacity/internal/pg"
 	"github.com/sagacity-tx/sagacity/saga"
 	"github.com/sagacity-tx/sagacity/saga/wire"
 )
@@ -145,7 +144,7 @@ func (p *Participant) failed(cmd saga.Command, err error) (saga.Reply, error) {
 	}
 	p.log.Error("operation failed", "operation", cmd.Key().String(), "attempt", cmd.Attempt, "error", err)
 	ran := ranOf(saga.Payload{}, err)
-	if state := sqlState(err); errors.Is(err, ErrTxOwned) || state == stateNotLeft || state == stateNotEntered {
+	if state := pg.Code(err); errors.Is(err, ErrTxOwned) || state == stateNotLeft || state == stateNotEntered {
 		ran.Outcome, ran.Code = saga.OutcomeFault, saga.FaultHandler
 	}
 	return concluded(cmd, ran), nil
@@ -157,33 +156,10 @@ const (
 	stateNotLeft    = "SG004"
 )
 
-func sqlState(err error) string {
-	var pe *pgconn.PgError
-	if errors.As(err, &pe) {
-		return pe.Code
-	}
-	return ""
-}
-
 // outage reports whether err says that the database cannot work now, rather than that it has refused a
-// statement: no connection, a server that stops, starts or only reads, no memory, disk or connections left.
+// statement or that the handler has misused its transaction.
 func outage(err error) bool {
-	var ce *pgconn.ConnectError
-	var pe *pgconn.PgError
-	switch {
-	case errors.Is(err, pgx.ErrTxCommitRollback), errors.Is(err, ErrTxOwned), errors.Is(err, ErrTxOver):
-		return false
-	case errors.As(err, &ce) || !errors.As(err, &pe):
-		return true
-	case pe.Severity == "FATAL" || pe.Severity == "PANIC" || pe.SeverityUnlocalized == "FATAL" || pe.SeverityUnlocalized == "PANIC":
-		return true
-	}
-	for _, class := range []string{"08", "53", "57P", "58", "25006"} {
-		if strings.HasPrefix(pe.Code, class) {
-			return true
-		}
-	}
-	return false
+	return !errors.Is(err, ErrTxOwned) && !errors.Is(err, ErrTxOver) && pg.Outage(err)
 }
 
 // returned is what a handler returned.

@@ -180,7 +180,7 @@ func (e *effect) settleFound(ctx context.Context, ran saga.Ran) (saga.Reply, err
 		return concluded(e.cmd, saga.Ran{Outcome: saga.OutcomeFault, Code: verdict.Reply.Code, Reason: verdict.Reply.Reason}), nil
 	}
 	err := e.p.record(ctx, func(ctx context.Context) error { return e.p.barrier.found(ctx, e.lease, verdict.Reply) })
-	if err != nil && sqlState(err) != stateNotEntered {
+	if err != nil && pg.Code(err) != stateNotEntered {
 		return e.p.failed(e.cmd, err)
 	}
 	entry, err := e.p.barrier.Enter(ctx, e.cmd)
@@ -258,7 +258,7 @@ func (e *effect) store(ctx context.Context, reply saga.Reply) (saga.Reply, error
 	switch {
 	case err == nil:
 		return reply, nil
-	case sqlState(err) != stateNotEntered:
+	case pg.Code(err) != stateNotEntered:
 		return e.p.failed(e.cmd, err)
 	}
 	e.p.log.WarnContext(ctx, reasonLeasePassed, "operation", e.cmd.Key().String(), "attempt", e.cmd.Attempt, "outcome", reply.Outcome)

@@ -1,37 +1,37 @@
 package bus
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/sagacity-tx/sagacity/internal/fault"
+	"github.com/sagacity-tx/sagacity/internal/fault/natsfault"
 )
 
-// The kinds of errors of publishing and consuming. Match with errors.Is; the cause is wrapped too.
+// The kinds of errors of publishing and consuming, one for each cause. Match with errors.Is; what is behind them is
+// wrapped too.
 var (
 	// ErrClosed: the bus or its connection was closed.
-	ErrClosed = errors.New("bus: closed")
+	ErrClosed = fault.New(fault.Closed, "bus: closed")
 	// ErrDisconnected: there is no connection now, or it broke before the PubAck came.
-	ErrDisconnected = errors.New("bus: not connected")
+	ErrDisconnected = fault.New(fault.Lost, "bus: not connected")
 	// ErrTimeout: no PubAck in time.
-	ErrTimeout = errors.New("bus: no acknowledgement in time")
+	ErrTimeout = fault.New(fault.Silent, "bus: no acknowledgement in time")
 	// ErrNoStream: no stream takes the subject; the streams are being checked.
-	ErrNoStream = errors.New("bus: no stream takes the subject")
+	ErrNoStream = fault.New(fault.NoReceiver, "bus: no stream takes the subject")
 	// ErrFull: the stream cannot take the message now: a limit is reached, such as the messages of one
 	// subject, or storage is short. Others may pass.
-	ErrFull = errors.New("bus: the stream cannot take the message now")
+	ErrFull = fault.New(fault.Exhausted, "bus: the stream cannot take the message now")
 	// ErrTooLarge: the message is larger than the server or the stream accepts.
-	ErrTooLarge = errors.New("bus: message too large")
+	ErrTooLarge = fault.New(fault.TooLarge, "bus: message too large")
 	// ErrInvalid: the message can never be accepted.
-	ErrInvalid = errors.New("bus: invalid message")
+	ErrInvalid = fault.New(fault.Rejected, "bus: invalid message")
 )
 
 // Permanent reports whether publishing the same message again cannot succeed unless settings change.
-func Permanent(err error) bool {
-	return errors.Is(err, ErrTooLarge) || errors.Is(err, ErrInvalid)
-}
+func Permanent(err error) bool { return fault.CauseOf(err).Inherent() }
 
 // SettingError says that a stream or consumer on the server has a setting that cannot be changed in
 // place, or that the server refuses ours.
@@ -59,70 +59,36 @@ func (e *SettingError) Error() string {
 // Unwrap returns the server's answer.
 func (e *SettingError) Unwrap() error { return e.Err }
 
-// Error codes of the server (errors.json of nats-server) that the client library does not name.
+// FaultCause says that a person has to change a setting.
+func (e *SettingError) FaultCause() fault.Cause { return fault.Setup }
+
+// Error codes of the server (errors.json of nats-server) about settings, each with a fix of its own.
 const (
 	statusBadRequest = 400 // what the server says about settings that it will never accept
 
-	codeInsufficientResources = 10023
-	codeStorageExceeded       = 10047
-	codeStreamInvalidConfig   = 10052
-	codeSubjectOverlap        = 10065
-	codeStoreFailed           = 10077 // any limit of a stream, and any failure to store
-	codeWorkQueueNotFiltered  = 10099
-	codeWorkQueueNotUnique    = 10100
-	codeMessageTTLInvalid     = 10165
-	codeMessageTTLDisabled    = 10166
-	codeTooManyRequests       = 10167
-	codeConsumerNotFound      = jetstream.JSErrCodeConsumerNotFound
-	codeStreamNotFound        = jetstream.JSErrCodeStreamNotFound
-	codeMessageTooLarge       = jetstream.JSErrCodeStreamMessageExceedsMaximum
-	codeOverlappingFilters    = jetstream.JSErrCodeOverlappingFilterSubjects
-	codeDuplicateFilters      = jetstream.JSErrCodeDuplicateFilterSubjects
+	codeSubjectOverlap       = 10065
+	codeWorkQueueNotFiltered = 10099
+	codeWorkQueueNotUnique   = 10100
+	codeOverlappingFilters   = jetstream.JSErrCodeOverlappingFilterSubjects
+	codeDuplicateFilters     = jetstream.JSErrCodeDuplicateFilterSubjects
 )
 
-func apiCode(err error) jetstream.ErrorCode {
-	var ae *jetstream.APIError
-	if errors.As(err, &ae) {
-		return ae.ErrorCode
-	}
-	return 0
-}
+var kinds = []error{ErrClosed, ErrDisconnected, ErrTimeout, ErrNoStream, ErrFull, ErrTooLarge, ErrInvalid}
 
-// publishError gives an error of publishing its kind.
+// publishError gives an error of publishing its kind. The end of a context has none, and stays what it is.
 func publishError(err error) error {
-	var kind error
-	switch apiCode(err) {
-	case codeMessageTooLarge:
-		kind = ErrTooLarge
-	case codeMessageTTLInvalid, codeMessageTTLDisabled:
-		kind = ErrInvalid
-	case codeStoreFailed, codeTooManyRequests, codeInsufficientResources, codeStorageExceeded:
-		kind = ErrFull
-	default: // judged below
-	}
-	switch {
-	case err == nil:
-		return nil
-	case kind != nil:
-	case errors.Is(err, nats.ErrMaxPayload):
-		kind = ErrTooLarge
-	case errors.Is(err, nats.ErrBadSubject), errors.Is(err, nats.ErrBadHeaderMsg), errors.Is(err, nats.ErrHeadersNotSupported):
-		kind = ErrInvalid
-	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
-		kind = ErrNoStream
-	case errors.Is(err, jetstream.ErrAsyncPublishTimeout), errors.Is(err, jetstream.ErrTooManyStalledMsgs):
-		kind = ErrTimeout
-	case errors.Is(err, nats.ErrDisconnected), errors.Is(err, nats.ErrReconnectBufExceeded),
-		errors.Is(err, nats.ErrStaleConnection):
-		kind = ErrDisconnected
-	case errors.Is(err, jetstream.ErrJetStreamPublisherClosed), errors.Is(err, nats.ErrConnectionClosed),
-		errors.Is(err, nats.ErrConnectionDraining):
-		kind = ErrClosed
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrClosed),
-		errors.Is(err, ErrDisconnected):
+	cause := natsfault.CauseOf(err)
+	if cause == "" || cause == fault.Ended {
 		return err
-	default:
-		return fmt.Errorf("bus: publish: %w", err)
 	}
-	return fmt.Errorf("%w: %w", kind, err)
+	for _, kind := range kinds {
+		switch {
+		case fault.CauseOf(kind) != cause:
+		case errors.Is(err, kind):
+			return err
+		default:
+			return fmt.Errorf("%w: %w", kind, err)
+		}
+	}
+	return fmt.Errorf("bus: publish: %w", err)
 }

@@ -91,6 +91,9 @@ func (b *Bus) ensureStream(ctx context.Context, s Stream) error {
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return b.createStream(ctx, want)
 	}
+	if err != nil && b.nc.IsClosed() {
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	}
 	if err != nil {
 		return fmt.Errorf("bus: look up stream %s: %w", want.Name, err)
 	}

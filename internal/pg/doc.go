@@ -1,5 +1,5 @@
-// Package pg opens PostgreSQL pools with every setting spelled out, and is the one place that
-// translates what PostgreSQL and pgx report.
+// Package pg opens PostgreSQL pools with every setting spelled out, and answers what callers ask about errors
+// of PostgreSQL and pgx; what the errors mean is said by package fault/pgfault.
 //
 // It owns no table and no goroutine beyond the pool's own.
 //

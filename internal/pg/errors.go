@@ -2,13 +2,14 @@ package pg
 
 import (
 	"errors"
-	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/sagacity-tx/sagacity/internal/fault"
+	"github.com/sagacity-tx/sagacity/internal/fault/pgfault"
 )
 
-// SQLSTATE codes that callers act on.
+// SQLSTATE codes that callers name. What a code means for a repetition is said by package pgfault.
 const (
 	CodeUniqueViolation      = "23505"
 	CodeSerializationFailure = "40001"
@@ -17,8 +18,6 @@ const (
 	CodeQueryCanceled        = "57014"
 	CodeUndefinedTable       = "42P01"
 	CodeUndefinedColumn      = "42703"
-
-	codeCompletionUnknown = "40003" // statement_completion_unknown
 )
 
 // Code returns the SQLSTATE that the server reported, "" for an error of another origin.
@@ -38,36 +37,26 @@ func IsUnique(err error, constraint string) bool {
 		(constraint == "" || pe.ConstraintName == constraint)
 }
 
-// IsRetryable reports whether the server rolled the transaction back for a reason that is likely to be
-// gone when the same transaction is tried again: a deadlock, a serialization failure, a lock timeout.
-func IsRetryable(err error) bool {
-	switch Code(err) {
-	case CodeDeadlockDetected, CodeSerializationFailure, CodeLockNotAvailable:
+// IsRetryable reports whether the server rolled the transaction back because others were in the way, which is
+// likely to be over when the same transaction is tried again: a deadlock, a serialization failure, a lock timeout.
+func IsRetryable(err error) bool { return pgfault.CauseOf(err) == fault.Busy }
+
+// Rejected reports whether the server refuses the statement or the data, so that the same again must fail the same way.
+func Rejected(err error) bool { return pgfault.CauseOf(err).Inherent() }
+
+// Outage reports whether err says that the database cannot work now, rather than that it has refused or rolled back
+// a transaction: no connection, a server that stops, starts or only reads, no memory, disk or connections left.
+func Outage(err error) bool {
+	switch pgfault.CauseOf(err) {
+	case "", fault.Rejected, fault.TooLarge, fault.Busy, fault.Aborted:
+		return false
+	default:
 		return true
 	}
-	return false
 }
 
 // CommitUnknown reports whether err, returned by the commit of a transaction or by a batch that held the
 // commit, leaves open whether the transaction is committed. It is: when the connection broke or the
 // context ended after something was sent, and when the server ended the session instead of answering.
 // It is not: when the server reported an ordinary error, or nothing was sent.
-func CommitUnknown(err error) bool {
-	if err == nil || pgconn.SafeToRetry(err) ||
-		errors.Is(err, pgx.ErrTxCommitRollback) || errors.Is(err, pgx.ErrTxClosed) {
-		return false
-	}
-	var ce *pgconn.ConnectError
-	if errors.As(err, &ce) {
-		return false // no connection, so no commit was sent
-	}
-	var pe *pgconn.PgError
-	if !errors.As(err, &pe) {
-		return true
-	}
-	// A session may be ended between its commit record and its answer ("the transaction has already
-	// committed locally"), so FATAL and PANIC, class 08 and class 57P prove nothing.
-	return pe.Severity == "FATAL" || pe.Severity == "PANIC" ||
-		pe.SeverityUnlocalized == "FATAL" || pe.SeverityUnlocalized == "PANIC" ||
-		pe.Code == codeCompletionUnknown || strings.HasPrefix(pe.Code, "08") || strings.HasPrefix(pe.Code, "57P")
-}
+func CommitUnknown(err error) bool { return pgfault.Of(err, fault.Sent) == fault.Unknown }
