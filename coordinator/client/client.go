@@ -3,7 +3,6 @@ package client
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sagacity-tx/sagacity/internal/fault"
 )
 
 // Options say how to call the coordinator. Every zero value has a meaning.
@@ -109,19 +110,14 @@ func (c *Client) do(ctx context.Context, r request) (answer, error) {
 // worthRepeating reports whether the same request may get another answer, and is safe to send again.
 func (r *request) worthRepeating(err error) bool {
 	var p *Problem
-	if !errors.As(err, &p) {
-		var certificate *tls.CertificateVerificationError
-		var network *net.OpError
-		notSent := errors.As(err, &network) && network.Op == "dial"
-		return !errors.As(err, &certificate) && (notSent || !r.once)
+	class := fault.Of(err, fault.Sent)
+	if errors.As(err, &p) {
+		if cause := fault.HTTP(p.Status); cause == fault.Unrecognised || cause.Class(fault.Sent) == fault.Deterministic {
+			return false // it would be answered the same again
+		}
+		class = p.class()
 	}
-	switch p.Status {
-	case http.StatusTooManyRequests:
-		return true
-	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
-		return !r.once
-	}
-	return false
+	return class == fault.Transient || class == fault.Unknown && !r.once
 }
 
 // attempt sends the request once.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/sagacity-tx/sagacity/internal/fault"
 )
 
 // Codes of problems that programs tell apart most often; docs/api.md lists all.
@@ -40,6 +42,15 @@ func (p *Problem) Error() string {
 		return fmt.Sprintf("sagacity: HTTP %d %s", p.Status, http.StatusText(p.Status))
 	}
 	return fmt.Sprintf("sagacity: %s (HTTP %d): %s %s", p.Code, p.Status, p.Title, p.Detail)
+}
+
+// class returns what the answer means for the request that it answers. Nothing above 500 is a proof here: the
+// coordinator answers 503 when it does not know either (CodeOutcomeUnknown).
+func (p *Problem) class() fault.Class {
+	if p.Status >= http.StatusInternalServerError {
+		return fault.Unknown
+	}
+	return fault.HTTP(p.Status).Class(fault.Sent)
 }
 
 // problemOf reads a problem; what is not one becomes a Problem without a code.

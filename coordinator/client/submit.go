@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/sagacity-tx/sagacity/internal/fault"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -102,7 +103,7 @@ func unknown(requestID string, err error) error {
 	switch {
 	case errors.As(err, &u):
 		return &UnknownError{RequestID: requestID, Err: u.Err}
-	case errors.As(err, &p) && p.Status >= 500:
+	case errors.As(err, &p) && p.class() == fault.Unknown:
 		return &UnknownError{RequestID: requestID, Err: err}
 	}
 	return err
