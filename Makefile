@@ -17,6 +17,9 @@ RUN ?=
 TEST_FLAGS := $(if $(RUN),-run '$(RUN)') $(if $(RACE),-race)
 FUZZTIME ?= 20s
 CRASH_COUNT ?= 3
+SEED ?=
+TRANSACTIONS ?= 5000
+CLIENTS ?= 16
 
 LINT_VERSION := $(shell awk '$$1 == "github.com/golangci/golangci-lint/v2" { print $$2 }' tools/go.mod)
 LINT := bin/golangci-lint-$(LINT_VERSION)
@@ -91,6 +94,24 @@ verify-lint: $(LINT)
 	cd internal/containers && $(GO) vet ./... && $(CURDIR)/$(LINT) run ./...
 	scripts/test-depguard.sh $(LINT)
 
+.PHONY: crash
+crash: ## Break everything while transactions run (SEED=… TRANSACTIONS=5000 CLIENTS=16)
+	@scripts/ensure-postgres.sh
+	E2E_SEED='$(SEED)' E2E_TRANSACTIONS='$(TRANSACTIONS)' E2E_CLIENTS='$(CLIENTS)' \
+		$(GO) test ./e2e -run '^TestCrashOfEverything$$' -count=1 -v -timeout 60m
+
+.PHONY: poison
+poison: ## Measure what a command that kills its process costs 10,000 others (PAIRS=3 ATTEMPT_MS=1000)
+	@scripts/ensure-postgres.sh
+	E2E_POISON_TRANSACTIONS=10000 E2E_POISON_PAIRS='$(or $(PAIRS),3)' E2E_POISON_ATTEMPT_MS='$(or $(ATTEMPT_MS),1000)' \
+		$(GO) test ./e2e -run '^TestPoisonUnderLoad$$' -count=1 -v -timeout 60m
+
+.PHONY: overload
+overload: ## Offer ten times the limit of submissions (RATE=100 SECONDS=60)
+	@scripts/ensure-postgres.sh
+	E2E_OVERLOAD_RATE='$(or $(RATE),100)' E2E_OVERLOAD_SECONDS='$(or $(SECONDS),60)' \
+		$(GO) test ./e2e -run '^TestTenTimesTheLimit$$' -count=1 -v -timeout 15m
+
 .PHONY: verify-long
 verify-long: ## Race detector, fuzzing and crash tests (FUZZTIME=20s CRASH_COUNT=5)
 	@scripts/ensure-postgres.sh
@@ -98,6 +119,7 @@ verify-long: ## Race detector, fuzzing and crash tests (FUZZTIME=20s CRASH_COUNT
 	scripts/fuzz.sh $(FUZZTIME)
 	@$(GO) test ./e2e -list Crash | grep '^Test' || { echo 'e2e has no crash test' >&2; exit 1; }
 	E2E_LONG=1 $(GO) test ./e2e -run Crash -count=$(CRASH_COUNT) -timeout 120m
+	@$(MAKE) crash
 
 ##@ Keep
 

@@ -31,11 +31,13 @@ type intake struct {
 
 	places  chan struct{} // one per command in hand
 	running chan struct{} // one per command that uses the database
-	alone   chan struct{} // full while a command waits until nothing else runs, or runs so
+	alone   chan struct{} // full while a command waits to be alone, or is: nothing is taken meanwhile
 
 	mu     sync.Mutex
 	closed bool // nothing is taken any more
 	jobs   map[*job]struct{}
+	busy   int                // goroutines that work on commands and do not wait to be alone
+	idle   chan struct{}      // closed when busy falls to zero; nil unless somebody waits for that
 	steps  map[stepKey][]*job // of each step with a command under way: the commands that wait for it
 	work   sync.WaitGroup
 }
@@ -100,6 +102,14 @@ func (in *intake) take(d *bus.Delivery) {
 		d.Leave()
 		return
 	}
+	select {
+	case in.alone <- struct{}{}:
+		defer func() { <-in.alone }() // when it is busy: nobody who waits to be alone may overlook it
+	case <-in.handling.Done():
+		<-in.places
+		d.Leave()
+		return
+	}
 	j := &job{delivery: d, taken: time.Now()}
 	j.cmd, j.bad = wire.DecodeCommand(d.Message)
 	j.suspect.delivery = d.NumDelivered()
@@ -121,7 +131,9 @@ func (in *intake) take(d *bus.Delivery) {
 	if j.bad == nil {
 		in.steps[key] = nil
 	}
+	in.busy++
 	in.work.Go(func() {
+		defer in.rest()
 		for j := j; j != nil; j = in.next(key, j) {
 			in.finish(j)
 		}
@@ -142,6 +154,39 @@ func (in *intake) next(key stepKey, ended *job) *job {
 	}
 	in.steps[key] = waiting[1:]
 	return waiting[0]
+}
+
+// rest says that a goroutine has nothing to do, or waits to be alone.
+func (in *intake) rest() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.busy--
+	if in.busy == 0 && in.idle != nil {
+		close(in.idle)
+		in.idle = nil
+	}
+}
+
+// resume takes rest back.
+func (in *intake) resume() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.busy++
+}
+
+// quiet returns a channel that is closed once every goroutine rests.
+func (in *intake) quiet() <-chan struct{} {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.idle == nil {
+		in.idle = make(chan struct{})
+	}
+	idle := in.idle
+	if in.busy == 0 {
+		close(idle)
+		in.idle = nil
+	}
+	return idle
 }
 
 // settle ends a delivery and gives its place back.
@@ -201,7 +246,7 @@ func (in *intake) answer(j *job) (reply bus.Message, ok bool) {
 			return err
 		}
 		defer s.leave()
-		j.suspect.alone = s.takeAll
+		j.suspect.alone = s.takeAlone
 		in.p.hooks.reach(pointTaken, j.cmd)
 		reply, err = in.p.execute(in.handling, j.cmd, &j.suspect)
 		return err

@@ -113,9 +113,9 @@ func (s *seat) take(ctx context.Context) error {
 	}
 }
 
-// takeAlone gives the place back, and waits until nothing else is in hand but what waits for the same. Not only what
-// runs has to be over: whoever ends its process takes with it all that was taken and not answered, and that comes
-// again only after AckWait. One command at a time is alone.
+// takeAlone gives the place back, and waits until nothing else is in hand but what waits for the same. It is not enough
+// that nothing runs: whoever ends its process takes with it all that was taken and not answered, and that comes
+// again only after AckWait or with its next attempt. One command at a time is alone.
 func (s *seat) takeAlone(ctx context.Context) error {
 	s.leave()
 	s.in.rest()

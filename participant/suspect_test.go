@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -213,6 +214,42 @@ func TestSuspectsRunAlone(t *testing.T) {
 	}
 	if n := k.suspects(); n != 0 {
 		t.Errorf("%d suspects", n)
+	}
+}
+
+// A suspect that is run alone has the process to itself: it does not begin before all that was taken is answered. If
+// it ends the process, nobody else's answer is lost with it.
+func TestAloneMeansNothingElseInHand(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	p := k.new(func(c *participant.Config) { c.DeliveriesMax = 1 })
+	begun, release := blocking(p)
+	close(release)
+	first := k.command("block", saga.KindSaga, saga.PhaseTry, nil)
+	answered, publish := make(chan struct{}, 1), make(chan struct{})
+	participant.OnPoint(p, func(point string, c saga.Command) {
+		if point == participant.PointAnswered && c.Key() == first.Key() {
+			answered <- struct{}{}
+			<-publish
+		}
+	})
+	k.run(p)
+	k.send(first)
+	wait(t, "the first handler", begun)
+	wait(t, "its end", answered)
+	suspect := again(k.command("block", saga.KindSaga, saga.PhaseTry, nil))
+	later := k.command("block", saga.KindSaga, saga.PhaseTry, nil)
+	k.send(suspect)
+	poll(t, "the suspect waits", func() bool { return strings.Contains(k.log.String(), "is run alone") })
+	k.send(later)
+	select {
+	case <-begun:
+		t.Error("a handler begins while a reply is not published: neither the suspect may, nor what comes after it")
+	case <-time.After(500 * time.Millisecond): // nothing tells that it does not come
+	}
+	close(publish)
+	for _, c := range []saga.Command{first, suspect, later} {
+		want(t, k.reply(c), saga.OutcomeDone, "")
 	}
 }
 
