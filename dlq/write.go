@@ -48,10 +48,16 @@ func queueOpen(batch *pgx.Batch, c Change) error {
 	cmd := &c.Command
 	cause, reason := pg.Text(c.Cause, saga.CodeBytesMax), pg.Text(c.Reason, saga.ReasonBytesMax)
 	batch.Queue(sqlOpen, id, cause, string(c.Outcome), reason,
-		Fingerprint(cmd.Participant, cmd.Action, string(c.Phase), cause, reason), c.Tenant, uuid.UUID(c.TransactionID), c.Step,
+		c.Fingerprint(), c.Tenant, uuid.UUID(c.TransactionID), c.Step,
 		string(c.Phase), cmd.Participant, cmd.Action, c.Attempt, cmd.Revision, cmd.ContentSHA256[:], c.Message.Subject,
 		headers, notNil(c.Message.Data), cmd.Traceparent)
 	return nil
+}
+
+// Fingerprint returns that of the dead letter that the change opens.
+func (c *Change) Fingerprint() string {
+	cause, reason := pg.Text(c.Cause, saga.CodeBytesMax), pg.Text(c.Reason, saga.ReasonBytesMax)
+	return Fingerprint(c.Command.Participant, c.Command.Action, string(c.Phase), cause, reason)
 }
 
 // BuryMessage keeps a message that could not be understood, with its exact bytes (C5). The participant is

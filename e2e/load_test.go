@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,7 +24,33 @@ const (
 	fateCommit fate = "nothing refuses it"
 	fateRefuse fate = "a bank refuses it"
 	fateCancel fate = "its client cancels it, perhaps too late"
+
+	// Of the orders of TestCrashOfEverything only.
+	fateDeadline  fate = "it has little time"
+	fateImpatient fate = "few attempts, some of which fail"
+	fateRepair    fate = "a handler fails until an operator replays it"
+	fateUndo      fate = "a bank refuses it, and a handler fails until an operator replays it"
 )
+
+// ending is how an order may end.
+type ending struct {
+	commits bool
+	cancels []saga.Why // the causes, if it does not commit
+}
+
+// endings are those of each fate. Any order of the old kinds may lose all its attempts to a long outage.
+var endings = map[fate]ending{
+	fateCommit:    {true, []saga.Why{saga.WhyExhausted}},
+	fateRefuse:    {false, []saga.Why{saga.WhyRefused, saga.WhyExhausted}},
+	fateCancel:    {true, []saga.Why{saga.WhyClient, saga.WhyExhausted}},
+	fateDeadline:  {true, []saga.Why{saga.WhyDeadline}},
+	fateImpatient: {true, []saga.Why{saga.WhyExhausted}},
+	fateRepair:    {true, nil},
+	fateUndo:      {false, []saga.Why{saga.WhyRefused}},
+}
+
+// repaired reports whether the order provokes dead letters, which its client replays.
+func (f fate) repaired() bool { return f == fateRepair || f == fateUndo }
 
 // order is one transaction that a client wants, with everything that is random about it.
 type order struct {
@@ -31,8 +58,24 @@ type order struct {
 	fate        fate
 	twice       bool          // submit it twice at the same time (I3)
 	cancelAfter time.Duration // with fateCancel
+	startAfter  time.Duration // zero: at once
+	timeout     time.Duration // zero: the definition's
 	def         *saga.Definition
+	registered  bool   // submit it by the name of its definition
+	mixture     string // the kinds of its steps
 	inputs      map[string]any
+}
+
+// submission is what the client sends, the same whenever it sends it again.
+func (o *order) submission() client.Submission {
+	s := client.Submission{Definition: o.def, Inputs: o.inputs, Timeout: o.timeout}
+	if o.registered {
+		s.Definition, s.Registered = nil, fmt.Sprintf("%s@%d", o.def.Name, o.def.Version)
+	}
+	if o.startAfter > 0 {
+		s.StartAt = time.Now().Add(o.startAfter)
+	}
+	return s
 }
 
 // shape is a definition and the moves that it makes. The money of all moves together is constant.
@@ -171,6 +214,7 @@ type load struct {
 	results  []result
 	answered atomic.Int64
 	ended    atomic.Int64
+	replays  atomic.Int64 // of dead letters
 	done     chan struct{}
 	started  time.Time
 }
@@ -243,8 +287,50 @@ func (l *load) carryOut(ctx context.Context, r *result) {
 			return
 		}
 	}
+	if r.fate.repaired() {
+		r.err = l.repair(ctx, r.submitted.ID)
+		if r.err != nil {
+			return
+		}
+	}
 	r.err = persist(ctx, func() (err error) { r.ended, err = l.client.Wait(ctx, r.submitted.ID); return err })
 }
+
+// repair is the operator who replays the dead letters of a transaction until it has ended: attempts are numbered on,
+// and those that the order makes fail are over.
+func (l *load) repair(ctx context.Context, id saga.ID) error {
+	for ctx.Err() == nil {
+		var tx client.Transaction
+		var open client.DeadLetterPage
+		err := persist(ctx, func() (err error) { tx, err = l.client.Get(ctx, id); return err })
+		if err != nil || tx.Status.Terminal() {
+			return err
+		}
+		err = persist(ctx, func() (err error) {
+			open, err = l.client.DeadLetters(ctx, client.DeadLetterFilter{Transaction: id, Status: saga.DeadLetterOpen})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, d := range open.DeadLetters {
+			err := l.client.Replay(ctx, d.ID, d.Version, "the handler is repaired")
+			var p *client.Problem
+			var unknown *client.UnknownError
+			if errors.As(err, &p) && (p.Status == http.StatusConflict || p.Status == http.StatusPreconditionFailed) || errors.As(err, &unknown) {
+				continue // it has changed, or nobody knows: look again
+			}
+			if err != nil {
+				return err
+			}
+			l.replays.Add(1)
+		}
+		pause(ctx, repairPause)
+	}
+	return context.Cause(ctx)
+}
+
+const repairPause = 100 * time.Millisecond
 
 // submit submits the order until there is an answer. Answers to copies have to be the same, byte for byte (I2).
 func (l *load) submit(ctx context.Context, o *order) (client.Submitted, error) {
@@ -253,11 +339,12 @@ func (l *load) submit(ctx context.Context, o *order) (client.Submitted, error) {
 		copies = 2
 	}
 	answers, errs := make([]client.Submitted, copies), make([]error, copies)
+	submission := o.submission()
 	var wg sync.WaitGroup
 	for i := range copies {
 		wg.Go(func() {
 			errs[i] = persist(ctx, func() (err error) {
-				answers[i], err = l.client.Submit(ctx, client.Submission{Definition: o.def, Inputs: o.inputs}, client.SubmitOptions{RequestID: o.requestID})
+				answers[i], err = l.client.Submit(ctx, submission, client.SubmitOptions{RequestID: o.requestID})
 				return err
 			})
 		})

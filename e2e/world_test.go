@@ -160,8 +160,20 @@ func (w *world) unfinished(ctx context.Context) (n int, err error) {
 // addresses are where the coordinators listen. Each has another one each time it starts: the kernel may give the
 // old one to somebody else meanwhile.
 type addresses struct {
-	mu   sync.Mutex
-	list []string
+	mu     sync.Mutex
+	list   []string
+	hidden map[int]bool
+}
+
+// hide keeps callers away from a coordinator, like a load balancer whose health check failed, or leads them there
+// again. Calls that are under way stay.
+func (a *addresses) hide(n int, hidden bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.hidden == nil {
+		a.hidden = make(map[int]bool)
+	}
+	a.hidden[n] = hidden
 }
 
 func (a *addresses) set(n int, address string) {
@@ -171,14 +183,20 @@ func (a *addresses) set(n int, address string) {
 	a.list[n] = address
 }
 
-// any returns one of them, like a load balancer that does not look whether anybody is there.
+// any returns one of them that is not hidden, like a load balancer that does not look whether anybody is there.
 func (a *addresses) any() (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.list) == 0 {
-		return "", errors.New("no coordinator has started yet")
+	var shown []string
+	for n, address := range a.list {
+		if !a.hidden[n] {
+			shown = append(shown, address)
+		}
 	}
-	return a.list[rand.IntN(len(a.list))], nil
+	if len(shown) == 0 {
+		return "", errors.New("there is no coordinator to call")
+	}
+	return shown[rand.IntN(len(shown))], nil
 }
 
 // newClient calls any of the coordinators.
@@ -186,7 +204,7 @@ func newClient(t *testing.T, a *addresses) *client.Client {
 	t.Helper()
 	dialer := &net.Dialer{Timeout: 5 * time.Second}
 	transport := &http.Transport{
-		MaxIdleConnsPerHost: 1024,
+		DisableKeepAlives: true, // each request may go to another one
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			address, err := a.any()
 			if err != nil {
@@ -195,7 +213,6 @@ func newClient(t *testing.T, a *addresses) *client.Client {
 			return dialer.DialContext(ctx, network, address)
 		},
 	}
-	t.Cleanup(transport.CloseIdleConnections)
 	c, err := client.New("http://localhost", client.Options{HTTPClient: &http.Client{Transport: transport}})
 	if err != nil {
 		t.Fatal(err)

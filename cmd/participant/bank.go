@@ -31,6 +31,7 @@ type bankConfig struct {
 	Accounts    []string
 	Cents       int64
 	Drain       time.Duration
+	Timeout     time.Duration // of a handler
 	Sabotage    string
 	Health      string // address to answer health checks on; "": none
 	Log         *slog.Logger
@@ -67,6 +68,7 @@ func newBank() *cobra.Command {
 	f.StringSliceVar(&c.Accounts, "account", nil, "make this account if it does not exist; may be repeated")
 	f.Int64Var(&c.Cents, "balance-cents", 100_000, "of accounts that are made")
 	f.DurationVar(&c.Drain, "drain-timeout", participant.DefaultDrainTimeout, "how long to finish what is in hand at the end")
+	f.DurationVar(&c.Timeout, "handler-timeout", participant.DefaultHandlerTimeout, "how long a handler may take; a lease of an external effect is a second longer")
 	f.StringVar(&c.Sabotage, "sabotage", "", "install the barrier without a safeguard, in a new database: tombstone, stored-reply or content-check")
 	f.StringVar(&c.Health, "health-listen", envOr("SAGACITY_HEALTH_LISTEN", ""), "address that answers \"participant health\", for example 127.0.0.1:8090 (SAGACITY_HEALTH_LISTEN; default none)")
 	return cmd
@@ -103,7 +105,7 @@ func (c bankConfig) run(ctx context.Context) error {
 	defer nc.Close()
 	p, err := bank.NewParticipant(c.Name, pool, nc, func(cfg *participant.Config) {
 		cfg.Prefix, cfg.Logger, cfg.DrainTimeout = c.Prefix, c.Log, c.Drain
-		cfg.Concurrency = int(c.Connections)
+		cfg.Concurrency, cfg.HandlerTimeout = int(c.Connections), c.Timeout
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package bank
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,9 @@ const (
 	ActionWithdraw = "withdraw"
 	ActionDeposit  = "deposit"
 	ActionCharge   = "charge"
+	ActionGrant    = "grant"
 	ActionPayout   = "payout"
+	ActionCollect  = "collect"
 )
 
 // Codes of refusals.
@@ -32,7 +35,8 @@ const (
 // Move is the input of every action.
 type Move struct {
 	Account string `json:"account"`
-	Cents   int64  `json:"cents"` // more than 0
+	Cents   int64  `json:"cents"`          // more than 0
+	From    string `json:"from,omitempty"` // instead of Cents: as many as the result of this step says, which is in after (M8)
 	Wish    Wish   `json:"wish,omitzero"`
 }
 
@@ -63,26 +67,75 @@ func NewParticipant(name string, pool *pgxpool.Pool, nc *nats.Conn, opts ...func
 	participant.Handle(p, ActionWithdraw, participant.Saga[Move, Moved]{Try: try(sqlTake), Cancel: settle(sqlGive)})
 	participant.Handle(p, ActionDeposit, participant.Saga[Move, Moved]{Try: try(sqlGive), Cancel: settle(sqlTake)})
 	participant.Handle(p, ActionCharge, participant.Pivot[Move, Moved]{Try: try(sqlTake)})
+	participant.Handle(p, ActionGrant, participant.Pivot[Move, Moved]{Try: try(sqlGive)})
 	participant.Handle(p, ActionPayout, participant.Retriable[Move, Moved]{Try: try(sqlGive)})
+	participant.Handle(p, ActionCollect, participant.Retriable[Move, Moved]{Try: try(sqlTake)})
+	gateway{pool}.handle(p, cmp.Or(c.HandlerTimeout, participant.DefaultHandlerTimeout))
 	return p, nil
 }
 
 // try makes a change of an account into a try, which refuses if the change is not possible.
 func try(sql string) participant.TryFunc[Move, Moved] {
 	return func(ctx context.Context, tx pgx.Tx, c participant.Call[Move]) (Moved, error) {
-		if c.Input.Cents <= 0 {
-			return Moved{}, participant.Refuse(CodeBadAmount, fmt.Errorf("%d cents", c.Input.Cents))
+		m, err := amount(c)
+		if err != nil {
+			return Moved{}, asked(err)
 		}
-		return move(ctx, tx, c.Operation, c.Input, sql)
+		moved, err := move(ctx, tx, c.Operation, m, sql)
+		return moved, asked(err)
 	}
+}
+
+// amount completes the input of a try with the result of an earlier step, if that says how many cents.
+func amount(c participant.Call[Move]) (Move, error) {
+	m := c.Input
+	if m.From != "" {
+		moved, err := participant.Result[Moved](c, m.From)
+		if err != nil {
+			return m, err
+		}
+		m.Cents = moved.Cents
+	}
+	if m.Cents <= 0 {
+		return m, &refused{CodeBadAmount, fmt.Errorf("%d cents", m.Cents)}
+	}
+	return m, nil
+}
+
+// refused is a no for a business reason.
+type refused struct {
+	code string
+	err  error
+}
+
+func (r *refused) Error() string { return r.code + ": " + r.err.Error() }
+func (r *refused) Unwrap() error { return r.err }
+
+// asked makes a refusal the one that a participant understands.
+func asked(err error) error {
+	var no *refused
+	if errors.As(err, &no) {
+		return participant.Refuse(no.code, no.err)
+	}
+	return err
 }
 
 // settle makes a change of an account into a confirm or cancel. It cannot refuse: what is not possible now
 // (money that was spent in between) is tried again.
 func settle(sql string) participant.SettleFunc[Move, Moved] {
 	return func(ctx context.Context, tx pgx.Tx, c participant.Settle[Move, Moved]) error {
-		_, err := move(ctx, tx, c.Operation, c.Input, sql)
-		return err
+		m := c.Input
+		switch {
+		case m.From == "":
+		case c.Try != nil:
+			m.Cents = c.Try.Cents
+		default: // it was not known when the command was made: find what the try wrote (S2.5)
+			if err := tx.QueryRow(ctx, sqlTriedCents, c.Tenant, [16]byte(c.Transaction), c.Step).Scan(&m.Cents); err != nil {
+				return err
+			}
+		}
+		_, err := move(ctx, tx, c.Operation, m, sql)
+		return asked(err)
 	}
 }
 
@@ -118,7 +171,7 @@ func impossible(ctx context.Context, tx pgx.Tx, op participant.Operation, m Move
 		code, err = CodeInsufficientFunds, fmt.Errorf("account %q does not have %d cents", m.Account, m.Cents)
 	}
 	if op.CanRefuse() {
-		return participant.Refuse(code, err)
+		return &refused{code, err}
 	}
 	return err
 }

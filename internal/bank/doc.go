@@ -7,7 +7,11 @@
 //	withdraw  saga       balance −                      —                  balance +
 //	deposit   saga       balance +                      —                  balance −
 //	charge    pivot      balance −                      —                  —
+//	grant     pivot      balance +                      —                  —
 //	payout    retriable  balance +                      —                  —
+//	collect   retriable  balance −                      —                  —
+//
+// The same actions with the name external-… go through a gateway outside of the local transaction (U4).
 //
 // The Σ(balance + held) of all banks together is constant and held and incoming are 0 when nothing is under way
 // (I-12). No balance is ever negative: a try that would make it so refuses.

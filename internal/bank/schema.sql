@@ -24,3 +24,11 @@ CREATE TABLE IF NOT EXISTS bank.switches (
     name text    PRIMARY KEY,
     is_on boolean NOT NULL
 );
+
+-- Requests that a gateway got, which stands for a system outside of the participant's local transaction.
+CREATE TABLE IF NOT EXISTS bank.gateway (
+    key   text  PRIMARY KEY,
+    state text  NOT NULL CHECK (state IN ('done', 'refused', 'void', 'confirmed', 'cancelled')),
+    code  text  NOT NULL DEFAULT '', -- of a refusal
+    moved jsonb                      -- the answer to one that is done
+);

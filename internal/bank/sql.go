@@ -42,6 +42,8 @@ const (
 	sqlEffectInsert  = `
 INSERT INTO bank.effects (tenant, transaction_id, step, phase, action, account, cents)
 VALUES ($1, $2, $3, $4, $5, $6, $7)`
+	sqlTriedCents = `
+SELECT cents FROM bank.effects WHERE tenant = $1 AND transaction_id = $2 AND step = $3 AND phase = 'try'`
 	sqlSwitchGet = `SELECT coalesce((SELECT is_on FROM bank.switches WHERE name = $1), false)`
 	sqlSwitchSet = `
 INSERT INTO bank.switches (name, is_on) VALUES ($1, $2)

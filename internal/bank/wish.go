@@ -56,7 +56,7 @@ func (w Wish) grant(ctx context.Context, tx pgx.Tx, op participant.Operation) er
 	case w.Fault != "":
 		return participant.Fault(errors.New(w.Fault))
 	case w.Refuse != "" || on[w.RefuseWhile]:
-		return participant.Refuse(w.Refuse, errWished)
+		return &refused{w.Refuse, errWished}
 	}
 	return nil
 }

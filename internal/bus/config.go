@@ -33,6 +33,9 @@ type Config struct {
 	Lazy           bool
 	ConnectTimeout time.Duration // how long Connect waits unless Lazy; zero: DefaultConnectTimeout
 
+	KeepAlive   time.Duration // of Connect only: TCP keepalive, idle time and interval; zero: tcp.DefaultKeepAlive
+	UserTimeout time.Duration // of Connect only: how long sent data may stay unacknowledged (Linux); zero: tcp.DefaultUserTimeout
+
 	PublishInFlightMax int           // messages without an answer; zero: DefaultPublishInFlightMax
 	PublishTimeout     time.Duration // for one PubAck; zero: DefaultPublishTimeout
 
@@ -126,7 +129,7 @@ func (c Config) validate() error {
 	switch {
 	case c.PublishInFlightMax < 1:
 		return fmt.Errorf("bus: publish in flight max is %d; use at least 1", c.PublishInFlightMax)
-	case c.PublishTimeout < 0 || c.ConnectTimeout < 0:
+	case min(c.PublishTimeout, c.ConnectTimeout, c.KeepAlive, c.UserTimeout) < 0:
 		return fmt.Errorf("bus: a timeout is negative; use 0 for the default")
 	case c.Manage < ManageAll || c.Manage > ManageNone:
 		return fmt.Errorf("bus: manage is %d; use ManageAll, ManageMissing or ManageNone", c.Manage)

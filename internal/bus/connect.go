@@ -12,11 +12,14 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/sagacity-tx/sagacity/internal/tcp"
 )
 
 const (
 	reconnectWait   = 250 * time.Millisecond // plus as much jitter: a fleet does not return in step
 	dialTimeout     = 3 * time.Second
+	writeTimeout    = 10 * time.Second
 	pingInterval    = 5 * time.Second // with pingsMax, a dead peer is noticed within 15 s
 	pingsMax        = 2
 	requestTimeout  = 5 * time.Second // of one question to the JetStream API
@@ -185,7 +188,9 @@ func (c Config) connOptions() []nats.Option {
 	log := c.Logger.With("component", "bus", "prefix", c.Prefix)
 	return []nats.Option{
 		nats.Name(c.Name),
-		nats.Timeout(dialTimeout),
+		nats.Timeout(dialTimeout), // of the handshake; the dialer has one of its own
+		nats.SetCustomDialer(tcp.Config{ConnectTimeout: dialTimeout, KeepAlive: c.KeepAlive, UserTimeout: c.UserTimeout}.Dialer()),
+		nats.FlusherTimeout(writeTimeout),
 		nats.RetryOnFailedConnect(true),
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(), // credentials may be repaired on the server

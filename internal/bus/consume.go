@@ -23,10 +23,10 @@ const (
 )
 
 const (
-	pullHeartbeat  = time.Second // two missing ones: the consumer is lost
-	pullExpiry     = 30 * time.Second
-	pullBytesMax   = 16 << 20 // of one pull; well below the client library's buffer of 64 MiB
-	pullWaitingMax = 512      // pulls of all processes together
+	pullHeartbeat  = time.Second     // two missing ones: the consumer is lost
+	pullExpiry     = 4 * time.Second // so long a process that is paused goes on taking its share of what comes
+	pullBytesMax   = 16 << 20        // of one pull; well below the client library's buffer of 64 MiB
+	pullWaitingMax = 512             // pulls of all processes together
 	retryFirst     = 100 * time.Millisecond
 	retryMax       = 2 * time.Second
 )
