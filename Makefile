@@ -20,6 +20,7 @@ CRASH_COUNT ?= 3
 SEED ?=
 TRANSACTIONS ?= 5000
 CLIENTS ?= 16
+SEEDS ?= 2000
 
 LINT_VERSION := $(shell awk '$$1 == "github.com/golangci/golangci-lint/v2" { print $$2 }' tools/go.mod)
 LINT := bin/golangci-lint-$(LINT_VERSION)
@@ -71,7 +72,7 @@ test-containers: ## Test on PostgreSQL and NATS in containers (POSTGRES_IMAGE=�
 	cd internal/containers && $(GO) test ./... $(TEST_FLAGS) -count=1 -timeout 20m
 
 .PHONY: verify
-verify: verify-rules verify-modules verify-format verify-lint ## Check format, vet, linters, package arrows, modules, rules
+verify: verify-rules verify-modules verify-format verify-lint sim ## Check format, vet, linters, arrows, modules, rules; simulate
 
 .PHONY: verify-rules
 verify-rules:
@@ -93,6 +94,15 @@ verify-lint: $(LINT)
 	$(LINT) run ./...
 	cd internal/containers && $(GO) vet ./... && $(CURDIR)/$(LINT) run ./...
 	scripts/test-depguard.sh $(LINT)
+
+.PHONY: sim
+sim: ## Simulate transactions in a world of crashes and losses (SEEDS=2000 SEED=…)
+	@$(GO) run ./saga/sagatest/sim -seeds '$(SEEDS)' $(if $(SEED),-seed '$(SEED)')
+
+.PHONY: mutants
+mutants: ## Remove each safeguard in turn and show which test notices (ARGS="-only tombstone")
+	@scripts/ensure-postgres.sh
+	@$(GO) run ./internal/mutants $(ARGS)
 
 .PHONY: crash
 crash: ## Break everything while transactions run (SEED=… TRANSACTIONS=5000 CLIENTS=16)

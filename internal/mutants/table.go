@@ -1,0 +1,9 @@
+package main
+
+import "slices"
+
+// table returns all mutants, from the pure core outwards.
+func table() []mutant {
+	return slices.Concat(admission(), transitions(), merging(), operators(), messages(), barrier(), effects(), participants(),
+		versions(), order(), identity(), letters(), relay(), doors())
+}
