@@ -96,8 +96,8 @@ verify-lint: $(LINT)
 	scripts/test-depguard.sh $(LINT)
 
 .PHONY: sim
-sim: ## Simulate transactions in a world of crashes and losses (SEEDS=2000 SEED=…)
-	@$(GO) run ./saga/sagatest/sim -seeds '$(SEEDS)' $(if $(SEED),-seed '$(SEED)')
+sim: ## Simulate transactions in a world of crashes and losses (SEEDS=2000 SEED=… ARGS="-mode disaster")
+	@$(GO) run -ldflags '$(LDFLAGS)' ./saga/sagatest/sim -seeds '$(SEEDS)' $(if $(SEED),-seed '$(SEED)') $(ARGS)
 
 .PHONY: mutants
 mutants: ## Remove each safeguard in turn and show which test notices (ARGS="-only tombstone")
