@@ -9,6 +9,7 @@ import (
 
 	"github.com/sagacity-tx/sagacity/internal/bus"
 	"github.com/sagacity-tx/sagacity/internal/pg"
+	"github.com/sagacity-tx/sagacity/internal/tcp"
 	"github.com/sagacity-tx/sagacity/outbox"
 	"github.com/sagacity-tx/sagacity/participant"
 	"github.com/sagacity-tx/sagacity/saga"
@@ -120,6 +121,9 @@ func TestDefaults(t *testing.T) {
 		"connecting to PostgreSQL":                           minutes(pg.DefaultConnectTimeout),
 		"TCP keepalive of PostgreSQL connections":            minutes(pg.DefaultKeepAlive),
 		"TCP user timeout of PostgreSQL connections (Linux)": minutes(pg.DefaultUserTimeout),
+		"answer of PostgreSQL to one statement":              minutes(pg.DefaultIOTimeout),
+		"TCP keepalive of NATS connections":                  minutes(tcp.DefaultKeepAlive),
+		"TCP user timeout of NATS connections (Linux)":       minutes(tcp.DefaultUserTimeout),
 		"idle PostgreSQL connection":                         minutes(pg.DefaultMaxConnIdleTime),
 		"age of a PostgreSQL connection":                     minutes(pg.DefaultMaxConnLifetime),
 		"connecting to NATS at start":                        minutes(bus.DefaultConnectTimeout),

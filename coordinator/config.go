@@ -22,17 +22,19 @@ type Config struct {
 	Relay *outbox.Relay // of the same database; run by the caller
 	Log   *slog.Logger  // default: slog.Default()
 
-	Lanes           int           // concurrent batches; default: twice the number of cores, at most 8
-	BatchMax        int           // events in one commit; default 512
-	QueueMax        int           // events that wait for a lane; default 4096
-	CacheMax        int           // transactions that a lane keeps in memory; default 20,000
-	CacheBytesMax   int           // of those, estimated; default 64 MiB
-	TimerInterval   time.Duration // between looks at what is due; default 100ms
-	TimerBatchMax   int           // transactions woken at a time; default 1,000
-	ReplyShards     int           // subjects that replies are spread over; default 16
-	RepliesInFlight int           // replies taken from NATS and not yet committed; default 8,192
-	Flow            flow.Policy   // bounds what is sent to each participant; see its defaults
-	StopTimeout     time.Duration // for what is in hand when Run is asked to end; default 20s
+	Lanes           int                  // concurrent batches; default: twice the number of cores, at most 8
+	BatchMax        int                  // events in one commit; default 512
+	QueueMax        int                  // events that wait for a lane; default 4096
+	CacheMax        int                  // transactions that a lane keeps in memory; default 20,000
+	CacheBytesMax   int                  // of those, estimated; default 64 MiB
+	TimerInterval   time.Duration        // between looks at what is due; default 100ms
+	TimerBatchMax   int                  // transactions woken at a time; default 1,000
+	ReplyShards     int                  // subjects that replies are spread over; default 16
+	RepliesInFlight int                  // replies taken from NATS and not yet committed; default 8,192
+	Flow            flow.Policy          // bounds what is sent to each participant; see its defaults
+	Admission       flow.AdmissionPolicy // bounds the submissions that are taken; see its defaults (R3)
+	AutoPause       int                  // dead letters of one action and cause in a minute, above which it is paused; default 100, negative: never (E2)
+	StopTimeout     time.Duration        // for what is in hand when Run is asked to end; default 20s
 }
 
 func (c Config) withDefaults() Config {
@@ -46,6 +48,7 @@ func (c Config) withDefaults() Config {
 	c.TimerBatchMax = cmp.Or(c.TimerBatchMax, 1000)
 	c.ReplyShards = cmp.Or(c.ReplyShards, 16)
 	c.RepliesInFlight = cmp.Or(c.RepliesInFlight, 8192)
+	c.AutoPause = cmp.Or(c.AutoPause, DefaultAutoPause)
 	c.StopTimeout = cmp.Or(c.StopTimeout, 20*time.Second)
 	return c
 }
@@ -73,8 +76,10 @@ func (c Config) validate() error {
 			return fmt.Errorf("coordinator: %s is %d; give a positive number, or 0 for the default", n.name, n.value)
 		}
 	}
-	if err := c.Flow.Validate(); err != nil {
-		return fmt.Errorf("coordinator: %w", err)
+	for _, err := range []error{c.Flow.Validate(), c.Admission.Validate()} {
+		if err != nil {
+			return fmt.Errorf("coordinator: %w", err)
+		}
 	}
 	if int(c.Pool.Config().MaxConns) < c.Lanes+2 {
 		return fmt.Errorf("coordinator: the pool has %d connections for %d lanes; give it at least %d",

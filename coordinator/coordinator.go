@@ -27,6 +27,9 @@ type Coordinator struct {
 	gate    *gate
 	waiters waiters
 
+	entrance *entrance
+	recall   *recall
+
 	stopping chan struct{}
 	stopOnce sync.Once
 }
@@ -39,10 +42,11 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	enc := &encoder{prefix: cfg.Bus.Prefix(), shards: cfg.ReplyShards}
 	c := &Coordinator{
-		cfg: cfg, log: cfg.Log, encoder: enc, heard: &heard{}, gate: newGate(cfg.Flow),
+		cfg: cfg, log: cfg.Log, encoder: enc, heard: &heard{}, gate: newGate(cfg.Flow, cfg.AutoPause),
 		store:    &store{pool: cfg.Pool, clock: newClock(), encoder: enc, definitions: newDefinitions(cfg.Pool)},
-		stopping: make(chan struct{}),
+		entrance: newEntrance(cfg.Admission), stopping: make(chan struct{}),
 	}
+	c.recall = &recall{find: c.store.findRequests, bytesMax: cfg.Admission.WithDefaults().BytesMax / 4}
 	for range cfg.Lanes {
 		c.lanes = append(c.lanes, &lane{
 			store: c.store, log: cfg.Log, queue: make(chan *item, cfg.QueueMax), batchMax: cfg.BatchMax,
@@ -107,10 +111,17 @@ func (c *Coordinator) lane(id saga.ID) *lane {
 }
 
 // ask takes an event through its lane and waits for what becomes of it. When ctx ends first the outcome is
-// unknown: the event is not taken back.
+// unknown: the event is not taken back. What the item's own done is for, it is called for as well, if the event was
+// queued.
 func (c *Coordinator) ask(ctx context.Context, it *item) (outcome, error) {
 	answer := make(chan outcome, 1)
-	it.done = func(o outcome) { answer <- o }
+	done := it.done
+	it.done = func(o outcome) {
+		if done != nil {
+			done(o)
+		}
+		answer <- o
+	}
 	l := c.lane(it.id)
 	if err := l.tryOffer(it); err != nil {
 		return outcome{}, err

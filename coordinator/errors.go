@@ -15,7 +15,7 @@ var (
 	ErrKeyReused = saga.ErrKeyReused
 	// ErrIDTaken: the transaction id was used before by another submission.
 	ErrIDTaken = saga.ErrIDTaken
-	// ErrOverloaded: the queues are full; try again later. Nothing was done.
+	// ErrOverloaded: the queues are full, or submissions hold too many bytes; try again later. Nothing was done.
 	ErrOverloaded = errors.New("the coordinator is over capacity")
 	// ErrOutcomeUnknown: whether it happened is not known. Ask again with the same request id, or read the
 	// transaction.

@@ -38,3 +38,10 @@ func (c *Coordinator) Queued() (n int) {
 	}
 	return n
 }
+
+// SubmissionBytes returns what submissions hold that are queued or being decided.
+func (c *Coordinator) SubmissionBytes() int {
+	c.entrance.mu.Lock()
+	defer c.entrance.mu.Unlock()
+	return c.entrance.rules.HeldBytes()
+}

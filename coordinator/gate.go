@@ -10,23 +10,28 @@ import (
 
 // gate is the one door to participants, for all lanes of a coordinator: what may be sent now, and what waits (R1 to R4).
 type gate struct {
-	mu   sync.Mutex
-	flow *flow.Gate
+	mu        sync.Mutex
+	flow      *flow.Gate
+	alarm     *flow.Alarm
+	alarms    []alarm        // that went off and have not led to a pause yet
+	elsewhere map[string]int // attempts that other coordinators have in flight, by participant
+
+	loading sync.Mutex // held while pauses are read and replaced
 }
 
-func newGate(p flow.Policy) *gate {
-	return &gate{flow: flow.NewGate(func(string) flow.Policy { return p })}
+func newGate(p flow.Policy, autoPause int) *gate {
+	return &gate{flow: flow.NewGate(func(string) flow.Policy { return p }), alarm: flow.NewAlarm(autoPause)}
 }
 
 // passage is what a round has asked the gate for, and what it has seen to tell it once it is stored.
 type passage struct {
 	gate     *gate
-	admitted []admission
+	admitted []permit
 	seen     []observation
 }
 
-// admission is an attempt that the gate let through.
-type admission struct {
+// permit is an attempt that the gate let through.
+type permit struct {
 	request flow.Attempt
 	to      string
 	at      time.Time
@@ -45,7 +50,7 @@ func (p *passage) Ask(r saga.SendRequest, now time.Time) (saga.Wait, time.Time) 
 	defer p.gate.mu.Unlock()
 	wait, until := p.gate.flow.Ask(r, now)
 	if wait == saga.WaitNone {
-		p.admitted = append(p.admitted, admission{request: flow.AttemptOf(r), to: r.Command.Participant, at: now})
+		p.admitted = append(p.admitted, permit{request: flow.AttemptOf(r), to: r.Command.Participant, at: now})
 	}
 	return wait, until
 }
@@ -102,13 +107,26 @@ func (g *gate) share(others []map[string]int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.flow.Share(len(others)+1, total)
+	g.alarm.Share(len(others) + 1)
+	g.elsewhere = total
+}
+
+// pause replaces what is paused.
+func (g *gate) pause(list []Paused) {
+	pauses := make([]flow.Pause, 0, len(list))
+	for i := range list {
+		pauses = append(pauses, list[i].Pause)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.flow.Pause(pauses)
 }
 
 // ParticipantFlow is what a coordinator knows of the traffic to a participant.
 type ParticipantFlow struct {
 	Participant string
 	Breaker     flow.BreakerState
-	InFlight    int // attempts of this coordinator whose reply is awaited, less the replies to others that came to it
+	InFlight    int // attempts of all coordinators whose reply is awaited, those of the others as of a second ago
 	Draining    bool
 	Ceiling     int // commands per second, of all coordinators, while a backlog drains
 }
@@ -121,7 +139,7 @@ func (c *Coordinator) Flows() map[string]ParticipantFlow {
 	flows := map[string]ParticipantFlow{}
 	c.gate.flow.Each(func(name string, f *flow.Flow) {
 		flows[name] = ParticipantFlow{
-			Participant: name, Breaker: f.Breaker(now), InFlight: f.InFlight(now), Draining: f.Draining(now), Ceiling: f.Ceiling(now),
+			Participant: name, Breaker: f.Breaker(now), InFlight: max(f.InFlight(now)+c.gate.elsewhere[name], 0), Draining: f.Draining(now), Ceiling: f.Ceiling(now),
 		}
 	})
 	return flows

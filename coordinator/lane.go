@@ -309,6 +309,7 @@ func (l *lane) alarm(r *round) {
 			if letter := &w.letters[i]; letter.To == saga.DeadLetterOpen {
 				l.log.Warn("an operation is set aside as a dead letter", "transaction", w.rec.tx.ID.String(), "step", letter.Step,
 					"phase", letter.Phase, "cause", letter.Cause, "reason", text(letter.Reason))
+				l.gate.buried(letter, l.store.clock.now())
 			}
 		}
 	}

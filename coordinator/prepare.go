@@ -52,5 +52,8 @@ func (c *Coordinator) prepareDatabase(ctx context.Context) error {
 		return fmt.Errorf("coordinator: read the database's clock: %w", err)
 	}
 	c.store.clock.observe(asked, now)
-	return c.ensurePartitions(ctx)
+	if err := c.ensurePartitions(ctx); err != nil {
+		return err
+	}
+	return c.loadPauses(ctx) // before anything is sent
 }

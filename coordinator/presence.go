@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 // presenceInterval is how often a coordinator says that it runs; the others forget one that has not for five times that.
 const presenceInterval = time.Second
 
-// runPresence tells the other coordinators of this one, and reads what they tell, so that all of them together keep to
-// what may be sent to participants. A coordinator that cannot be reached costs accuracy, nothing else.
+// runPresence tells the other coordinators of this one, and reads what they tell and what is paused, so that all of them
+// together keep to what may be sent to participants. A coordinator that cannot be reached costs accuracy, nothing else.
 func (c *Coordinator) runPresence(ctx context.Context) error {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -24,7 +25,7 @@ func (c *Coordinator) runPresence(ctx context.Context) error {
 	ticker := time.NewTicker(presenceInterval)
 	defer ticker.Stop()
 	for {
-		if err := c.meet(ctx, id); err != nil && ctx.Err() == nil {
+		if err := c.keepUp(ctx, id); err != nil && ctx.Err() == nil {
 			c.log.Warn("cannot meet the other coordinators, trying again", "error", err)
 		}
 		select {
@@ -33,6 +34,13 @@ func (c *Coordinator) runPresence(ctx context.Context) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// keepUp exchanges with the other coordinators what all of them have to know.
+func (c *Coordinator) keepUp(ctx context.Context, id uuid.UUID) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*presenceInterval)
+	defer cancel()
+	return errors.Join(c.meet(ctx, id), c.loadPauses(ctx), c.pauseByAlarm(ctx))
 }
 
 // meet writes what this coordinator has in flight and reads what the others have.
@@ -60,8 +68,6 @@ func (c *Coordinator) meet(ctx context.Context, id uuid.UUID) error {
 		}
 		return rows.Err()
 	})
-	ctx, cancel := context.WithTimeout(ctx, 5*presenceInterval)
-	defer cancel()
 	if err := c.cfg.Pool.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("reading which coordinators run: %w", err)
 	}

@@ -122,18 +122,27 @@ func (c *Coordinator) takeSubmission(ctx context.Context, d *bus.Delivery) {
 		Caller: Caller{Tenant: tenant, Client: natsClient}, RequestID: first(d.Header[headerRequestID]), Body: d.Data,
 		Traceparent: first(d.Header[wire.HeaderTraceparent]), Tracestate: first(d.Header[wire.HeaderTracestate]),
 	}
-	s, err := c.newSubmission(ctx, p)
-	if _, repeated := errors.AsType[*storedError](err); repeated {
-		c.settle(ctx, d, saga.AckSubmission(nil), nil)
+	release, err := c.entrance.await(ctx, c.stopping, tenant, len(d.Data))
+	if err != nil {
+		c.logFailedAck(d.Nak())
 		return
 	}
+	s, err := c.newSubmission(ctx, p)
 	if err != nil {
+		release()
+		if _, repeated := errors.AsType[*storedError](err); repeated {
+			err = nil
+		}
 		c.settleSubmission(ctx, d, err)
 		return
 	}
 	it := &item{id: s.rec.tx.ID, event: saga.Submitted{}, submit: s}
-	it.done = func(o outcome) { c.settleSubmission(ctx, d, o.err) }
+	it.done = func(o outcome) {
+		release()
+		c.settleSubmission(ctx, d, o.err)
+	}
 	if err := c.lane(it.id).offer(ctx, it); err != nil {
+		release()
 		c.logFailedAck(d.Nak())
 	}
 }

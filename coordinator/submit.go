@@ -17,6 +17,10 @@ type SubmitParams struct {
 	Tracestate  string
 }
 
+func (p *SubmitParams) key() requestKey {
+	return requestKey{tenant: p.Caller.Tenant, client: p.Caller.Client, requestID: p.RequestID}
+}
+
 // Submitted is the answer to a submission.
 type Submitted struct {
 	ID       saga.ID
@@ -31,6 +35,8 @@ type submission struct {
 	answer []byte
 	ownID  bool // the client made the id: it may be taken
 	sent   bool // a commit of it was tried: if it is found stored, that may be why
+	// release gives back what it was admitted with; it may be called again.
+	release func()
 }
 
 func (s *submission) key() requestKey {
@@ -39,17 +45,42 @@ func (s *submission) key() requestKey {
 
 // Submit starts a transaction. It returns when the transaction is stored, or was stored by an earlier
 // submission with the same key and content (I1–I3). Errors: *saga.InvalidError, ErrKeyReused, ErrIDTaken,
-// ErrOverloaded; ErrOutcomeUnknown when ctx ended or the coordinator stopped before the commit was known.
+// *RateError, ErrOverloaded; ErrOutcomeUnknown when ctx ended or the coordinator stopped before the commit was known.
 func (c *Coordinator) Submit(ctx context.Context, p SubmitParams) (Submitted, error) {
-	s, err := c.newSubmission(ctx, p)
+	s, err := c.enter(ctx, p)
 	if err != nil {
 		return replayed(err)
 	}
-	return c.submit(ctx, s)
+	submitted, err := c.submit(ctx, s)
+	if err != nil {
+		return replayed(err)
+	}
+	return submitted, nil
 }
 
+// enter admits a submission and validates it. A repetition is answered even where it is not admitted (*storedError).
+func (c *Coordinator) enter(ctx context.Context, p SubmitParams) (*submission, error) {
+	release, err := c.entrance.enter(p.Caller.Tenant, len(p.Body))
+	if err != nil {
+		return nil, c.refused(ctx, p.key(), saga.Submission{Body: p.Body}, err)
+	}
+	s, err := c.newSubmission(ctx, p)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	s.release = release
+	return s, nil
+}
+
+// submit takes an admitted submission through its lane. What it was admitted with is given back when the lane is
+// done with it, which may be after ctx has ended.
 func (c *Coordinator) submit(ctx context.Context, s *submission) (Submitted, error) {
-	o, err := c.ask(ctx, &item{id: s.rec.tx.ID, event: saga.Submitted{}, submit: s})
+	o, err := c.ask(ctx, &item{id: s.rec.tx.ID, event: saga.Submitted{}, submit: s, done: func(outcome) { s.release() }})
+	if errors.Is(err, ErrOverloaded) { // it was not queued, or it was and is answered
+		s.release()
+		return Submitted{}, c.refused(ctx, s.key(), saga.Submission{Body: s.body}, err)
+	}
 	if err != nil {
 		return Submitted{}, err
 	}
@@ -60,20 +91,15 @@ func (c *Coordinator) submit(ctx context.Context, s *submission) (Submitted, err
 // SubmitAndWait is Submit and then Wait, until waitCtx ends. A transaction that ends meanwhile in this process is
 // not read from the database again.
 func (c *Coordinator) SubmitAndWait(ctx, waitCtx context.Context, p SubmitParams) (Submitted, View, error) {
-	s, err := c.newSubmission(ctx, p)
+	s, err := c.enter(ctx, p)
 	if err != nil {
-		submitted, err := replayed(err)
-		if err != nil {
-			return submitted, View{}, err
-		}
-		v, err := c.Wait(waitCtx, p.Caller, submitted.ID)
-		return submitted, v, err
+		return c.waitForReplayed(waitCtx, p.Caller, err)
 	}
 	ch := c.waiters.add(s.rec.tx.ID)
 	defer c.waiters.remove(s.rec.tx.ID, ch)
 	submitted, err := c.submit(ctx, s)
 	if err != nil {
-		return Submitted{}, View{}, err
+		return c.waitForReplayed(waitCtx, p.Caller, err)
 	}
 	if submitted.ID == s.rec.tx.ID {
 		select {
@@ -84,6 +110,16 @@ func (c *Coordinator) SubmitAndWait(ctx, waitCtx context.Context, p SubmitParams
 		}
 	}
 	v, err := c.Wait(waitCtx, p.Caller, submitted.ID)
+	return submitted, v, err
+}
+
+// waitForReplayed waits for the transaction of a repetition. Any other error it returns.
+func (c *Coordinator) waitForReplayed(waitCtx context.Context, caller Caller, err error) (Submitted, View, error) {
+	submitted, err := replayed(err)
+	if err != nil {
+		return submitted, View{}, err
+	}
+	v, err := c.Wait(waitCtx, caller, submitted.ID)
 	return submitted, v, err
 }
 
@@ -111,8 +147,7 @@ func (c *Coordinator) newSubmission(ctx context.Context, p SubmitParams) (*submi
 	if err != nil {
 		var invalid *saga.InvalidError
 		if byName && errors.As(err, &invalid) { // what the name means may have changed since it was accepted
-			key := requestKey{tenant: p.Caller.Tenant, client: p.Caller.Client, requestID: p.RequestID}
-			return nil, c.tooLate(ctx, key, (&saga.Submission{Body: p.Body}).ContentSHA256(), err)
+			return nil, c.tooLate(ctx, p.key(), (&saga.Submission{Body: p.Body}).ContentSHA256(), err)
 		}
 		return nil, err
 	}
@@ -123,7 +158,7 @@ func (c *Coordinator) newSubmission(ctx context.Context, p SubmitParams) (*submi
 		}
 	}
 	now := c.store.clock.now()
-	s := &submission{body: p.Body, answer: answerFor(id), ownID: !parsed.ID.IsZero()}
+	s := &submission{body: p.Body, answer: answerFor(id), ownID: !parsed.ID.IsZero(), release: func() {}}
 	s.rec = record{
 		tx: parsed.Transaction(p.Caller.Tenant, id, now), def: def.def, defSHA256: def.sha256,
 		definitionName: parsed.Definition.Name, client: p.Caller.Client, requestID: p.RequestID,
@@ -152,14 +187,19 @@ func (c *Coordinator) tooLate(ctx context.Context, key requestKey, contentSHA256
 	if findErr != nil {
 		return findErr
 	}
+	return repetition(found[key], key, contentSHA256, err)
+}
+
+// repetition returns the stored answer of a submission that is not to begin for a reason, or else that reason.
+func repetition(stored *storedRequest, key requestKey, contentSHA256 [32]byte, reason error) error {
 	again := saga.Request{Tenant: key.tenant, Client: key.client, RequestID: key.requestID, ContentSHA256: contentSHA256}
-	switch as, refused := saga.JudgeSubmission(found[key].request(), again, false); {
+	switch as, refused := saga.JudgeSubmission(stored.request(), again, false); {
 	case refused != nil:
 		return refused
 	case as == saga.SubmittingNew:
-		return err
+		return reason
 	}
-	return &storedError{answer: found[key].answer}
+	return &storedError{answer: stored.answer}
 }
 
 // replayed turns the error of a repetition into its answer.

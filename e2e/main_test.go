@@ -1,8 +1,9 @@
 // Package e2e runs the built programs as processes, on a real PostgreSQL and a real NATS, and kills them.
 //
 // Every test has a cluster of its own, so what one test breaks no other test sees. The choices of a test come
-// from a seed that it prints; E2E_SEED replays them. E2E_LONG=1 makes the crash tests longer, and E2E_LOGS
-// names a directory in which the logs of the processes are kept.
+// from a seed that it prints; E2E_SEED replays them. E2E_LONG=1 makes the crash tests longer, E2E_TRANSACTIONS and
+// E2E_CLIENTS say how large TestCrashOfEverything is (make crash), and E2E_LOGS names a directory in which the logs
+// of the processes are kept.
 package e2e
 
 import (

@@ -106,7 +106,7 @@ var gates = map[Wait]struct {
 	WaitBreaker: {WaitForBreaker, "it has been silent, and its circuit breaker is open"},
 	WaitLimit:   {WaitForLimit, "it has as many attempts in flight as it may have"},
 	WaitCeiling: {WaitForCeiling, "its backlog drains at a bounded rate"},
-	WaitPause:   {WaitForPause, "an operator has paused it"},
+	WaitPause:   {WaitForPause, "it is paused"},
 }
 
 // silent reports whether the last attempt that ended got no reply.

@@ -39,6 +39,9 @@ func Park(def *Definition, tx Transaction, e Effects, gate Gate, now time.Time) 
 	for n := range e.Commands {
 		c := &e.Commands[n]
 		_, op := m.operation(c.Step, c.Phase)
+		if op.State != OperationSent {
+			continue // the same event has decided without it (S2.12): it stays closed, and its cancel follows
+		}
 		wait, until := gate.Ask(SendRequest{
 			Definition: def.Name, Command: c, Retry: c.Attempt > 1, Operator: op.Floor == c.Attempt,
 			MustEnd: c.Phase != PhaseTry || c.Kind == KindRetriable,

@@ -89,3 +89,20 @@ func TestParkedReplay(t *testing.T) {
 	e = p.step(open, saga.Woken{})
 	p.expect(saga.StatusRunning, "it is sent", len(e.Commands) == 1 && e.Commands[0].Attempt == 2 && p.tx.Steps[0].Try.Replaying)
 }
+
+// A try that is sent again by the very event that decides to cancel stays closed, whatever the gate says: it is in the
+// cancel set, because an earlier attempt of it may have been executed (S2.4, S2.12).
+func TestParkLeavesAClosedTryAlone(t *testing.T) {
+	p := parkingOf(t, saga.Define("two").
+		Saga("a", "x", "act", saga.Root(), saga.AttemptTimeout(time.Minute), saga.RetryBackoff(saga.StrategyImmediate, time.Millisecond, time.Second)).
+		Saga("b", "y", "act", saga.Root(), saga.AttemptTimeout(time.Second), saga.Attempts(1)).MustBuild())
+	open := shut{{"a", saga.PhaseTry}: true, {"b", saga.PhaseTry}: true, {"a", saga.PhaseCancel}: true, {"b", saga.PhaseCancel}: true}
+	p.step(open, saga.Submitted{})
+	p.step(open, saga.Replied{Reply: answer(p.def, p.tx, "a", saga.PhaseTry, saga.OutcomeRetry)})
+	p.now = p.now.Add(time.Second)
+	p.step(shut{}, saga.Woken{Heard: map[string]time.Time{"y": p.now}}) // a is due again, and b is exhausted
+	p.expect(saga.StatusCancelling, "a is closed", p.tx.Steps[0].Try.State == saga.OperationClosed)
+	p.now = p.now.Add(time.Minute)
+	e := p.step(open, saga.Woken{})
+	p.expect(saga.StatusCancelling, "both are cancelled", len(e.Commands) == 2)
+}

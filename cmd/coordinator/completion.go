@@ -52,3 +52,37 @@ func (r *remote) completeDeadLetters(cmd *cobra.Command, args []string, _ string
 	}
 	return list, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
+
+func (r *remote) completePauses(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 || r.connect(-1) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	defer cancel()
+	pauses, err := r.client.Pauses(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var list []cobra.Completion
+	for i := range pauses {
+		list = append(list, cobra.CompletionWithDesc(pauses[i].ID.String(), printable(scopeText(pauses[i].Scope))))
+	}
+	return list, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}
+
+func (r *remote) completeParticipants(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 || r.connect(-1) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	defer cancel()
+	participants, err := r.client.Participants(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var list []cobra.Completion
+	for i := range participants.Participants {
+		list = append(list, printable(participants.Participants[i].Name))
+	}
+	return list, cobra.ShellCompDirectiveNoFileComp
+}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sagacity-tx/sagacity/saga/flow"
 )
 
 const defaultConnections = 24
@@ -30,6 +32,9 @@ func newServe() *cobra.Command {
 			if cfg.Token, err = readToken(tokenFile); err != nil {
 				return err
 			}
+			if err := readFlowFlags(cmd, &cfg); err != nil {
+				return err
+			}
 			s, err := newServer(cmd.Context(), cfg)
 			if err != nil {
 				return err
@@ -39,6 +44,7 @@ func newServe() *cobra.Command {
 		},
 	}
 	addServerFlags(cmd, &cfg)
+	addFlowFlags(cmd, &cfg)
 	cmd.Flags().StringVar(&cfg.DatabaseURL, "database-url", "", "PostgreSQL of the coordinator (DATABASE_URL)")
 	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file with the token that callers have to send ("+envTokenFile+"; "+envToken+" holds the token itself)")
 	cmd.Flags().BoolVar(&cfg.WithoutTLS, "without-tls", false, "listen elsewhere than on loopback, unencrypted: the network is private, or a proxy ends TLS")
@@ -50,4 +56,14 @@ func addServerFlags(cmd *cobra.Command, cfg *serverConfig) {
 	cmd.Flags().StringVar(&cfg.Listen, "listen", envOr("SAGACITY_LISTEN", "127.0.0.1:8080"), "address of the HTTP API (SAGACITY_LISTEN)")
 	cmd.Flags().StringVar(&cfg.Prefix, "prefix", envOr("SAGACITY_PREFIX", "saga"), "prefix of NATS subjects and streams (SAGACITY_PREFIX)")
 	cmd.Flags().IntVar(&cfg.Connections, "connections", defaultConnections, "most connections to PostgreSQL")
+	addAdmissionFlags(cmd, &cfg.Admission)
+}
+
+// addAdmissionFlags bounds what this coordinator takes from clients (R3).
+func addAdmissionFlags(cmd *cobra.Command, p *flow.AdmissionPolicy) {
+	flags := cmd.Flags()
+	flags.IntVar(&p.PerSecond, "submissions-per-second", 0, "most submissions per second of all tenants together; 0: no limit")
+	flags.IntVar(&p.PerTenant, "submissions-per-tenant", 0, "most submissions per second of one tenant; 0: no limit of its own")
+	flags.DurationVar(&p.Burst, "submissions-burst", flow.DefaultAdmissionBurst, "how much of these rates may come at once")
+	flags.IntVar(&p.BytesMax, "submission-bytes-max", flow.DefaultAdmissionBytesMax, "most bytes of submissions in memory that are not stored yet")
 }

@@ -17,7 +17,9 @@ import (
 	"github.com/sagacity-tx/sagacity/internal/bus"
 	"github.com/sagacity-tx/sagacity/internal/pg"
 	"github.com/sagacity-tx/sagacity/internal/schema"
+	"github.com/sagacity-tx/sagacity/internal/tcp"
 	"github.com/sagacity-tx/sagacity/outbox"
+	"github.com/sagacity-tx/sagacity/saga/flow"
 )
 
 // serverConfig says what one coordinator process works with.
@@ -30,6 +32,9 @@ type serverConfig struct {
 	WithoutTLS  bool   // listen elsewhere than on loopback although there is no TLS
 	Connections int
 	Lanes       int // zero: the coordinator's default
+	Admission   flow.AdmissionPolicy
+	Flow        flow.Policy
+	AutoPause   int // as coordinator.Config has it
 	Log         *slog.Logger
 }
 
@@ -74,7 +79,10 @@ func newServer(ctx context.Context, cfg serverConfig) (_ *server, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.coordinator, err = coordinator.New(coordinator.Config{Pool: s.pool, Bus: s.bus, Relay: s.relay, Log: cfg.Log, Lanes: cfg.Lanes})
+	s.coordinator, err = coordinator.New(coordinator.Config{
+		Pool: s.pool, Bus: s.bus, Relay: s.relay, Log: cfg.Log, Lanes: cfg.Lanes, Admission: cfg.Admission,
+		Flow: cfg.Flow, AutoPause: cfg.AutoPause,
+	})
 	if err != nil {
 		return s, err
 	}
@@ -89,8 +97,7 @@ func newServer(ctx context.Context, cfg serverConfig) (_ *server, err error) {
 }
 
 func listen(ctx context.Context, address string) (net.Listener, error) {
-	var lc net.ListenConfig
-	listener, err := lc.Listen(ctx, "tcp", address)
+	listener, err := tcp.Config{}.ListenConfig().Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w; choose another address with --listen", address, err)
 	}

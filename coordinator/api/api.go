@@ -41,6 +41,11 @@ type Admin interface {
 	Replay(ctx context.Context, p coordinator.LetterParams) error
 	Discard(ctx context.Context, p coordinator.LetterParams) (*coordinator.View, error)
 	Resolve(ctx context.Context, p coordinator.ResolveParams) (coordinator.View, error)
+
+	Pause(ctx context.Context, p coordinator.PauseParams) (coordinator.Paused, bool, error)
+	Resume(ctx context.Context, p coordinator.ResumeParams) (coordinator.Paused, error)
+	Pauses(ctx context.Context) ([]coordinator.Paused, error)
+	Participants(ctx context.Context) (coordinator.ParticipantStates, error)
 }
 
 // Config says what the API serves. Coordinator is required.
@@ -94,7 +99,7 @@ func New(cfg Config) *Handler {
 	if cfg.Coordinator == nil {
 		panic("api: Config.Coordinator is required")
 	}
-	h := &Handler{cfg: cfg.withDefaults(), mux: http.NewServeMux(), methods: []string{http.MethodGet, http.MethodPost}}
+	h := &Handler{cfg: cfg.withDefaults(), mux: http.NewServeMux(), methods: []string{http.MethodGet, http.MethodPost, http.MethodDelete}}
 	h.draining, h.drain = context.WithCancel(context.Background())
 	list := routes()
 	h.spec = openAPI(list)

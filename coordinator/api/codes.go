@@ -30,6 +30,7 @@ const (
 	codeKeyReused       = "key_reused"
 	codeIDTaken         = "id_taken"
 	codeOverloaded      = "overloaded"
+	codeRateLimited     = "rate_limited"
 	codeOutcomeUnknown  = "outcome_unknown"
 	codeUnavailable     = "unavailable"
 	codeNotReady        = "not_ready"
@@ -81,6 +82,7 @@ var codes = map[string]codeInfo{
 	codeKeyReused:       {http.StatusUnprocessableEntity, "The Idempotency-Key was used before with other content.", "Send exactly the bytes of the first time, or a new key for a new transaction.", 0},
 	codeIDTaken:         {http.StatusConflict, "The transaction id is taken.", "Make a new id, or none: the coordinator makes one.", 0},
 	codeOverloaded:      {http.StatusTooManyRequests, "The coordinator is over capacity; nothing was done.", "Try again after Retry-After, with the same Idempotency-Key.", 1},
+	codeRateLimited:     {http.StatusTooManyRequests, "There are too many submissions per second, of this tenant or of all together; nothing was done.", "Try again after Retry-After, with the same Idempotency-Key. What was accepted before is still answered.", 1},
 	codeOutcomeUnknown:  {http.StatusServiceUnavailable, "Whether it happened is not known yet.", "Ask again with the same Idempotency-Key, or read the object. Do not take it for failed.", 1},
 	codeUnavailable:     {http.StatusServiceUnavailable, "Something that the coordinator needs cannot be reached.", "Try again after Retry-After, with the same Idempotency-Key.", 2},
 	codeNotReady:        {http.StatusServiceUnavailable, "The coordinator is not ready.", "Send requests to another one, or wait.", 2},
@@ -114,6 +116,7 @@ var codes = map[string]codeInfo{
 	"compensable_after_decision": {http.StatusBadRequest, "A saga or tcc step comes after the decision, when it can no longer be cancelled.", "Move it before the pivot, or make it retriable.", 0},
 
 	coordinator.CodeUnknownDefinition:  {http.StatusBadRequest, "No definition of that name and version is registered.", "Register it, or give the definition as an object.", 0},
+	coordinator.CodeTooManyPauses:      {http.StatusConflict, "Too much is paused.", "Resume something, or pause a larger scope.", 0},
 	coordinator.CodeDefinitionDraining: {http.StatusConflict, "The definition is being drained: it takes no new transactions.", "Name a version that is active, or the name alone for the newest that is.", 0},
 
 	saga.CodeNotCancellable: {http.StatusConflict, "It is too late to cancel: the decision to commit has been made, or the transaction has ended.", "Read the transaction for what became of it. Undo a committed one with a transaction of its own.", 0},

@@ -63,6 +63,8 @@ func TestErrorsAreTranslated(t *testing.T) {
 		{coordinator.ErrKeyReused, 422, "key_reused", ""},
 		{coordinator.ErrIDTaken, 409, "id_taken", ""},
 		{coordinator.ErrOverloaded, 429, "overloaded", "1"},
+		{&coordinator.RateError{RetryAfter: time.Microsecond}, 429, "rate_limited", "1"},
+		{&coordinator.RateError{Tenant: true, RetryAfter: 2001 * time.Millisecond}, 429, "rate_limited", "3"},
 		{coordinator.ErrOutcomeUnknown, 503, "outcome_unknown", "1"},
 		{fmt.Errorf("%w: %w", coordinator.ErrOutcomeUnknown, context.DeadlineExceeded), 503, "outcome_unknown", "1"},
 		{coordinator.ErrStale, 412, "stale", ""},
@@ -75,7 +77,7 @@ func TestErrorsAreTranslated(t *testing.T) {
 		{&saga.StateError{Code: saga.CodeUnknownStep}, 409, "illegal_event", ""},
 		{&saga.StateError{Code: "what_comes_later"}, 409, "illegal_event", ""},
 		{&net.OpError{Op: "dial", Err: errors.New("connection refused")}, 503, "unavailable", "2"},
-		{&pgconn.ConnectError{}, 500, "internal", ""}, // without a cause nothing is known
+		{&pgconn.ConnectError{}, 503, "unavailable", "2"},
 		{&pgconn.PgError{Code: "57P01"}, 503, "unavailable", "2"},
 		{&pgconn.PgError{Code: "53300"}, 503, "unavailable", "2"},
 		{&pgconn.PgError{Code: "42P01"}, 500, "internal", ""},

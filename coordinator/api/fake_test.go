@@ -103,6 +103,20 @@ func (f *fake) Resolve(context.Context, coordinator.ResolveParams) (coordinator.
 	return coordinator.View{}, f.err
 }
 
+func (f *fake) Pause(context.Context, coordinator.PauseParams) (coordinator.Paused, bool, error) {
+	return coordinator.Paused{}, false, f.err
+}
+
+func (f *fake) Resume(context.Context, coordinator.ResumeParams) (coordinator.Paused, error) {
+	return coordinator.Paused{}, f.err
+}
+
+func (f *fake) Pauses(context.Context) ([]coordinator.Paused, error) { return nil, f.err }
+
+func (f *fake) Participants(context.Context) (coordinator.ParticipantStates, error) {
+	return coordinator.ParticipantStates{}, f.err
+}
+
 var fakeID = func() saga.ID {
 	id, err := saga.ParseID("0198c7a2-5b7e-7c31-9f6e-0a4b1c2d3e4f")
 	if err != nil {

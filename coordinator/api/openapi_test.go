@@ -58,11 +58,13 @@ func TestDocumentListsTheRoutes(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
+		"DELETE /v1/pauses/{id}",
 		"GET /healthz", "GET /openapi.json", "GET /problems/{code}", "GET /readyz", "GET /v1/dead-letters", "GET /v1/dead-letters/{id}",
 		"GET /v1/definitions", "GET /v1/definitions/{name}/{version}",
+		"GET /v1/participants", "GET /v1/pauses",
 		"GET /v1/requests", "GET /v1/transactions", "GET /v1/transactions/{id}", "GET /v1/transactions/{id}/attempts",
 		"GET /v1/transactions/{id}/explain",
-		"POST /v1/dead-letters/{id}/discard", "POST /v1/dead-letters/{id}/replay", "POST /v1/definitions", "POST /v1/definitions/{name}/{version}/drain",
+		"POST /v1/dead-letters/{id}/discard", "POST /v1/dead-letters/{id}/replay", "POST /v1/definitions", "POST /v1/definitions/{name}/{version}/drain", "POST /v1/pauses",
 		"POST /v1/transactions", "POST /v1/transactions/{id}/cancel",
 		"POST /v1/transactions/{id}/resolve",
 	}
@@ -107,6 +109,9 @@ func TestAnswersFitTheDocument(t *testing.T) {
 	check(l.get("/v1/dead-letters?limit=1"), reflect.TypeFor[api.DeadLetters]())
 	check(l.get("/v1/dead-letters/"+id), reflect.TypeFor[api.DeadLetterDetail]())
 	check(l.call("POST", "/v1/transactions", submission("d"), "Idempotency-Key", "k").expect(202), reflect.TypeFor[api.Accepted]())
+	check(l.call("POST", "/v1/pauses", `{"scope":"participant","participant":"bank","reason":"x"}`).expect(201), reflect.TypeFor[api.Pause]())
+	check(l.get("/v1/pauses"), reflect.TypeFor[api.Pauses]())
+	check(l.get("/v1/participants"), reflect.TypeFor[api.Participants]())
 	check(l.get("/nothing"), reflect.TypeFor[api.Problem]())
 	check(l.call("POST", path+"/cancel", "").expect(200), reflect.TypeFor[api.Transaction]())
 	later := l.submit(submission("later", `"timeout":"1h"`))

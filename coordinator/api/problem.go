@@ -1,18 +1,18 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"github.com/sagacity-tx/sagacity/coordinator"
 	"github.com/sagacity-tx/sagacity/dlq"
+	"github.com/sagacity-tx/sagacity/internal/fault"
+	"github.com/sagacity-tx/sagacity/internal/fault/pgfault"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -60,6 +60,7 @@ func translate(err error) *Problem {
 	var problem *Problem
 	var invalid *saga.InvalidError
 	var state *saga.StateError
+	var rate *coordinator.RateError
 	switch {
 	case errors.As(err, &problem):
 		return problem
@@ -67,6 +68,10 @@ func translate(err error) *Problem {
 		return problemIn(invalid.Code, safeField(invalid.Field), invalid.Fix)
 	case errors.As(err, &state):
 		return stateProblem(state)
+	case errors.As(err, &rate):
+		p := problemOf(codeRateLimited)
+		p.retrySeconds = max(1, int(math.Ceil(rate.RetryAfter.Seconds())))
+		return p
 	}
 	for _, known := range []struct {
 		err  error
@@ -103,23 +108,14 @@ func stateProblem(err *saga.StateError) *Problem {
 	return p
 }
 
-// unreachable reports whether an error means that the database did not answer, or could not go on: it may
-// pass.
+// unreachable reports whether an error means that the database did not answer, or could not go on: it may pass.
 func unreachable(err error) bool {
-	var network net.Error
-	if errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
+	switch pgfault.CauseOf(err) {
+	case fault.Busy, fault.Exhausted, fault.Unavailable, fault.Aborted, fault.Lost, fault.Silent, fault.Ended:
 		return true
-	}
-	var state interface{ SQLState() string }
-	if !errors.As(err, &state) || len(state.SQLState()) != 5 {
+	default:
 		return false
 	}
-	switch state.SQLState()[:2] {
-	case "08", "25", "40", "53", "57": // connection, read-only standby, rollback, resources, intervention
-		return true
-	}
-	return false
 }
 
 // fieldWords are the names that paths of fields are made of. All others come from the caller.
@@ -127,7 +123,8 @@ var fieldWords = func() map[string]bool {
 	words := map[string]bool{}
 	for _, w := range strings.Fields(`submission definition input inputs inputs_base64 timeout deadline start_at id
 		name version on_exhausted steps kind participant action after attempt_timeout retry strategy base cap
-		max_attempts phase_two_attempts type data request transaction duration reason cancel replay discard resolve drain body`) {
+		max_attempts phase_two_attempts type data request transaction duration reason cancel replay discard resolve drain body
+		pause resume scope`) {
 		words[w] = true
 	}
 	return words

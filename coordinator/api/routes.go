@@ -95,7 +95,7 @@ func etagHeader(what string) *huma.Param {
 
 // routes returns every route of the API.
 func routes() []route {
-	list := slices.Concat(transactionRoutes(), definitionRoutes(), deadLetterRoutes())
+	list := slices.Concat(transactionRoutes(), definitionRoutes(), deadLetterRoutes(), pauseRoutes())
 	return append(list,
 		route{
 			method: http.MethodGet, path: "/healthz", handle: (*Handler).healthz, name: "getHealth",
@@ -138,7 +138,7 @@ func transactionRoutes() []route {
 				{202, "accepted: the stored answer of the key, the same bytes for every repetition; with Prefer: wait the transaction, which has not ended", reflect.TypeFor[Accepted](), []*huma.Param{location, replayed}},
 				{200, "with Prefer: wait: the transaction, which has ended", transaction, []*huma.Param{location, replayed}},
 			},
-			codes: append(submissionCodes(), coordinator.CodeUnknownDefinition, coordinator.CodeDefinitionDraining, codeKeyReused, codeIDTaken, codeOverloaded, codeOutcomeUnknown),
+			codes: append(submissionCodes(), coordinator.CodeUnknownDefinition, coordinator.CodeDefinitionDraining, codeKeyReused, codeIDTaken, codeRateLimited, codeOverloaded, codeOutcomeUnknown),
 		},
 		{
 			method: http.MethodGet, path: "/v1/transactions", access: accessClient, handle: (*Handler).listTransactions, name: "listTransactions",

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sagacity-tx/sagacity/coordinator"
@@ -273,8 +272,5 @@ func (c *call) reason(action string) (string, error) {
 	if err := saga.UnmarshalStrict(body, action, 1, &form); err != nil {
 		return "", err
 	}
-	if len(form.Reason) > saga.ReasonBytesMax || strings.ContainsRune(form.Reason, 0) {
-		return "", problemOf(codeInvalidReason)
-	}
-	return strings.TrimSpace(form.Reason), nil
+	return checkReason(form.Reason)
 }

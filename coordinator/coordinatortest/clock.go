@@ -87,7 +87,7 @@ func (e *engine) nextWake(until time.Time) (at time.Time, due *kept) {
 			continue
 		}
 		live = append(live, k)
-		waits := k.wakes >= wakesMax || k.Tx.Suspended() && k.WakeAt.Equal(k.Tx.Deadline)
+		waits := k.wakes >= wakesMax || k.Tx.Suspended() && k.WakeAt.Equal(k.Tx.Deadline) || e.paused(k)
 		ahead := k.WakeAt.After(e.now)
 		if k.WakeAt.IsZero() || ahead && waits && until.IsZero() && e.time == timeAuto {
 			continue

@@ -38,6 +38,7 @@ type engine struct {
 	definitions  []coordinator.RegisteredDefinition // by name, the newest version first
 	letters      []*dlq.DeadLetter                  // in the order they were made
 	audit        []dlq.AuditEntry
+	pauses       []coordinator.Paused // the oldest first
 	heard        map[string]time.Time // when each participant replied last (S2.8)
 	participants map[string]executor
 	steps        map[stepKey][]saga.Command // steps in hand, and the commands that wait for them
@@ -113,7 +114,7 @@ func (e *engine) judge(k *kept, ev saga.Event, by *dlq.AuditEntry, expected int6
 		return err
 	}
 	before := k.Tx.Status
-	k.Tx = j.Tx
+	k.Tx, j.Effects = saga.Park(k.Def, j.Tx, j.Effects, e, e.now)
 	if j.Effects.Changed {
 		k.Tx.Version++
 	}

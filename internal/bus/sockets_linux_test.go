@@ -26,7 +26,7 @@ func TestSocketsOfTheConnection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close()
+		t.Cleanup(func() { _ = l.Close() })
 		c.config.Logger = slog.New(slog.DiscardHandler)
 		options := nats.GetDefaultOptions()
 		for _, o := range c.config.connOptions() {
@@ -41,7 +41,7 @@ func TestSocketsOfTheConnection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		t.Cleanup(func() { _ = conn.Close() })
 		if got := tcptest.OptionsOf(t, conn); got != c.want {
 			t.Errorf("%+v, want %+v", got, c.want)
 		}

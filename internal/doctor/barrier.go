@@ -150,7 +150,7 @@ func (d *doctor) readBarriers(ctx context.Context, p page, only map[string]bool)
 // sqlSteps says of every step of the transactions of a page what the coordinator knows.
 const sqlSteps = within + `
 SELECT tx.id, tx.tenant, tx.status, step.name, step.kind, step.participant,
-       coalesce(try.state, ''), coalesce(confirm.state, ''), coalesce(cancel.state, '')
+       coalesce(CASE WHEN try.attempt > 0 THEN try.state END, ''), coalesce(confirm.state, ''), coalesce(cancel.state, '')
   FROM tx
   JOIN step ON step.definition = tx.definition
   LEFT JOIN op AS try ON try.transaction_id = tx.id AND try.step = step.name AND try.phase = 'try'

@@ -87,7 +87,8 @@ SELECT transaction_id::text, concat(step, '/', phase, ' is ', state, ', wait ', 
   FROM op
  WHERE phase NOT IN ('try', 'confirm', 'cancel')
     OR state NOT IN ('sent', 'waiting', 'held', 'dead', 'done', 'refused', 'hanging', 'given_up', 'closed')
-    OR attempt < 1 OR revision < 1 OR counted < 0 OR counted > attempt OR counted_to > attempt OR floor > attempt
+    OR attempt < 0 OR attempt = 0 AND state NOT IN ('waiting', 'closed') -- at the gate, and not sent (R1 to R4)
+    OR revision < 1 OR counted < 0 OR counted > attempt OR counted_to > attempt OR floor > attempt
     OR (state IN ('sent', 'waiting')) <> (next_at IS NOT NULL)
     OR wait <> '' AND state <> 'waiting'
     OR replaying AND state NOT IN ('sent', 'waiting', 'held')
@@ -148,6 +149,7 @@ SELECT tx.id::text, concat(step.kind, ' step ', step.name, ': its try is ', try.
   JOIN op AS try ON try.transaction_id = tx.id AND try.step = step.name AND try.phase = 'try'
   LEFT JOIN op AS cancel ON cancel.transaction_id = tx.id AND cancel.step = step.name AND cancel.phase = 'cancel'
  WHERE tx.status = 'cancelled'
+   AND try.attempt > 0
    AND (step.kind IN ('saga', 'tcc') AND try.state IN ('done', 'closed', 'given_up')
             AND coalesce(cancel.state, '') NOT IN ('done', 'sent', 'waiting', 'dead')
         OR step.kind = 'pivot' AND try.state = 'done'

@@ -143,6 +143,26 @@ func TestChecks(t *testing.T) {
 	t.Run("transient", func(t *testing.T) { testTransient(t, lived) })
 	t.Run("interrupted", func(t *testing.T) { testInterrupted(t, lived) })
 	t.Run("participants", func(t *testing.T) { testParticipants(t, lived) })
+	t.Run("never sent", func(t *testing.T) { testNeverSent(t, lived) })
+}
+
+// A try that the gate held back until the transaction was cancelled was never sent: it needs no cancel, and its
+// participant no row (S2.4, R1 to R4).
+func testNeverSent(t *testing.T, lived testdb.Template) {
+	pool := testdb.New(t, lived)
+	exec(t, pool, `
+UPDATE operations SET state = 'closed', result = NULL, attempt = 0, counted = 0, counted_to = 0, floor = 0
+ WHERE transaction_id = :refused AND step = 'take' AND phase = 'try';
+DELETE FROM operations WHERE transaction_id = :refused AND step = 'take' AND phase = 'cancel';
+DELETE FROM attempts WHERE transaction_id = :refused AND step = 'take';
+DELETE FROM saga.barrier WHERE transaction_id = :refused AND step = 'take'`)
+	if r := examine(t, pool); len(problems(r)) > 0 {
+		t.Errorf("found %q: %+v", problems(r), r.Checks)
+	}
+	exec(t, pool, `UPDATE operations SET attempt = 1 WHERE transaction_id = :refused AND step = 'take'`)
+	if got := problems(examine(t, pool)); !slices.Equal(got, []string{"cancelled-not-undone", "barrier-cancelled"}) {
+		t.Errorf("sent after all: found %q", got)
+	}
 }
 
 // In pages of one transaction all is seen that is seen in one page, and progress is told.

@@ -4,24 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/sagacity-tx/sagacity/internal/tcp"
 )
 
 // Defaults of Config.
 const (
 	DefaultMaxConns        = 10
 	DefaultConnectTimeout  = 5 * time.Second
-	DefaultKeepAlive       = 10 * time.Second
-	DefaultUserTimeout     = 20 * time.Second
+	DefaultKeepAlive       = tcp.DefaultKeepAlive
+	DefaultUserTimeout     = tcp.DefaultUserTimeout
+	DefaultIOTimeout       = time.Minute
 	DefaultMaxConnLifetime = time.Hour
 	DefaultMaxConnIdleTime = 10 * time.Minute
 )
 
 const (
-	keepAliveProbes   = 3
 	healthCheckPeriod = 30 * time.Second
 	pingTimeout       = 5 * time.Second
 )
@@ -36,6 +37,10 @@ type Config struct {
 	KeepAlive       time.Duration // TCP keepalive: idle time and interval; zero: DefaultKeepAlive
 	UserTimeout     time.Duration // how long sent data may stay unacknowledged (Linux); zero: DefaultUserTimeout
 
+	// IOTimeout is how long one read or write of a connection may take, the answer to a statement included; zero:
+	// DefaultIOTimeout. Longer statements need a connection of their own.
+	IOTimeout time.Duration
+
 	// Customize is called last, for tracers, TLS and tests; nil: nothing more to set.
 	Customize func(*pgxpool.Config)
 }
@@ -45,6 +50,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.ConnectTimeout, DefaultConnectTimeout)
 	setDefault(&c.KeepAlive, DefaultKeepAlive)
 	setDefault(&c.UserTimeout, DefaultUserTimeout)
+	setDefault(&c.IOTimeout, DefaultIOTimeout)
 	return c
 }
 
@@ -60,7 +66,7 @@ func (c Config) validate() error {
 		return fmt.Errorf("pg: max conns is %d; use at least 1", c.MaxConns)
 	case c.MinIdleConns < 0 || c.MinIdleConns > c.MaxConns:
 		return fmt.Errorf("pg: min idle conns is %d; use 0 to max conns (%d)", c.MinIdleConns, c.MaxConns)
-	case c.ConnectTimeout < 0 || c.KeepAlive < 0 || c.UserTimeout < 0:
+	case min(c.ConnectTimeout, c.KeepAlive, c.UserTimeout, c.IOTimeout) < 0:
 		return errors.New("pg: a timeout is negative; use 0 for the default")
 	}
 	return nil
@@ -112,20 +118,10 @@ func (c Config) pool() (*pgxpool.Config, error) {
 		params["application_name"] = "sagacity"
 	}
 	pc.ConnConfig.ConnectTimeout = c.ConnectTimeout
-	pc.ConnConfig.DialFunc = c.dialer().DialContext
+	dialer := tcp.Config{ConnectTimeout: c.ConnectTimeout, KeepAlive: c.KeepAlive, UserTimeout: c.UserTimeout}.Dialer()
+	pc.ConnConfig.DialFunc = withIOTimeout(dialer.DialContext, c.IOTimeout)
 	if c.Customize != nil {
 		c.Customize(pc)
 	}
 	return pc, nil
-}
-
-// dialer bounds how long a dead peer goes unnoticed. Unix sockets ignore the TCP settings.
-func (c Config) dialer() *net.Dialer {
-	return &net.Dialer{
-		Timeout: c.ConnectTimeout,
-		KeepAliveConfig: net.KeepAliveConfig{
-			Enable: true, Idle: c.KeepAlive, Interval: c.KeepAlive, Count: keepAliveProbes,
-		},
-		Control: userTimeoutControl(c.UserTimeout),
-	}
 }

@@ -112,6 +112,21 @@ CREATE TABLE coordinators (
     in_flight    integer[]   NOT NULL
 );
 
+-- What operators, or the coordinators by themselves, have paused: nothing of it is sent (E2). Names that a scope does not
+-- have are empty, so that each scope is paused once.
+CREATE TABLE pauses (
+    id          uuid        PRIMARY KEY,
+    scope       text        NOT NULL,
+    definition  text        NOT NULL,
+    participant text        NOT NULL,
+    action      text        NOT NULL,
+    reason      text        NOT NULL,
+    actor       text        NOT NULL,
+    automatic   boolean     NOT NULL,
+    created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    UNIQUE (scope, definition, participant, action)
+);
+
 CREATE TABLE incidents (
     id             uuid        PRIMARY KEY,
     at             timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -173,6 +188,6 @@ $$;
 SELECT ensure_partitions(4);
 
 -- +goose Down
-DROP TABLE incidents, requests, attempts, operations, submissions, transactions, definition_names, definitions;
+DROP TABLE incidents, pauses, coordinators, requests, attempts, operations, submissions, transactions, definition_names, definitions;
 DROP FUNCTION ensure_partitions(integer);
 DROP FUNCTION week_floor(bigint);

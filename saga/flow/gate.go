@@ -59,7 +59,7 @@ func (g *Gate) Share(coordinators int, othersInFlight map[string]int) {
 // Ask decides about one attempt (saga.Gate).
 func (g *Gate) Ask(r saga.SendRequest, now time.Time) (saga.Wait, time.Time) {
 	for i := range g.pauses {
-		if g.pauses[i].holds(r) {
+		if g.pauses[i].Holds(r) {
 			return saga.WaitPause, g.paused.park(saga.WaitPause, now.Add(pauseRecheck))
 		}
 	}

@@ -31,7 +31,53 @@ type Pause struct {
 // Pause replaces what is paused.
 func (g *Gate) Pause(pauses []Pause) { g.pauses = pauses }
 
-func (p *Pause) holds(r saga.SendRequest) bool {
+// Check returns a *saga.InvalidError unless the pause has exactly the names that its scope needs.
+func (p *Pause) Check() error {
+	switch p.Scope {
+	case ScopeAll, ScopeDefinition, ScopeParticipant, ScopeAction:
+	default:
+		return &saga.InvalidError{Code: "invalid_value", Field: "scope", Problem: "is none of the scopes", Fix: "use all, definition, participant or action"}
+	}
+	for _, n := range []struct {
+		field, value string
+		wanted       bool
+	}{
+		{"definition", p.Definition, p.Scope == ScopeDefinition},
+		{"participant", p.Participant, p.Scope == ScopeParticipant || p.Scope == ScopeAction},
+		{"action", p.Action, p.Scope == ScopeAction},
+	} {
+		switch {
+		case n.wanted:
+			if err := saga.CheckName(n.field, n.value); err != nil {
+				return err
+			}
+		case n.value != "":
+			return &saga.InvalidError{
+				Code: "invalid_value", Field: n.field, Problem: "does not belong to scope " + string(p.Scope),
+				Fix: "leave it out, or choose the scope that it belongs to",
+			}
+		}
+	}
+	return nil
+}
+
+// String names what is paused, as in "action debit of participant bank-a".
+func (p *Pause) String() string {
+	switch p.Scope {
+	case ScopeAll:
+		return "everything"
+	case ScopeDefinition:
+		return "definition " + p.Definition
+	case ScopeParticipant:
+		return "participant " + p.Participant
+	case ScopeAction:
+		return "action " + p.Action + " of participant " + p.Participant
+	}
+	return "nothing"
+}
+
+// Holds reports whether the pause holds an attempt.
+func (p *Pause) Holds(r saga.SendRequest) bool {
 	switch p.Scope {
 	case ScopeAll:
 		return true
