@@ -1,0 +1,43 @@
+package sagatest
+
+import (
+	"github.com/sagacity-tx/sagacity/saga"
+	"github.com/sagacity-tx/sagacity/saga/wire"
+)
+
+// forgeFor answers done to an operation, as another participant or for another tenant.
+func (w *world) forgeFor(r *record) {
+	for i, s := range r.tx.Steps {
+		op := s.Try
+		if s.Settle.Sent() {
+			op = s.Settle
+		}
+		if !op.State.Open() || !op.Sent() {
+			continue
+		}
+		reply := saga.Reply{
+			Verb: saga.VerbExecute, Tenant: r.tx.Tenant, Transaction: r.tx.ID, Step: r.def.Steps[i].Name, Phase: op.Phase,
+			Participant: r.def.Steps[i].Participant, Attempt: op.Attempt, Revision: op.Revision,
+			ContentSHA256: op.ContentSHA256, Outcome: saga.OutcomeDone, Result: saga.Payload{Data: []byte(`"forged"`)},
+		}
+		if len(w.participants) > 1 && w.rnd.IntN(2) == 0 {
+			reply.Participant = w.participants[0].name
+			if reply.Participant == r.def.Steps[i].Participant {
+				reply.Participant = w.participants[1].name
+			}
+		} else {
+			reply.Tenant = tenants[0]
+			if reply.Tenant == r.tx.Tenant {
+				reply.Tenant = tenants[1]
+			}
+		}
+		m, err := wire.EncodeReply(reply, wire.ReplySubject(prefix, reply.Participant, 0))
+		if err != nil {
+			w.violated("S3", r.tx.ID, "a reply cannot be encoded: %v", err)
+			return
+		}
+		w.note(r.tx.ID, "forger", "replies %s as %s for %s", replyText{reply}, reply.Participant, reply.Tenant)
+		w.bag.store(m, r.tx.ID)
+		return
+	}
+}

@@ -1,0 +1,174 @@
+package sagatest
+
+import (
+	"time"
+
+	"github.com/sagacity-tx/sagacity/saga"
+	"github.com/sagacity-tx/sagacity/saga/wire"
+)
+
+// Operators look at the open dead letters now and then. While faults last they do any of what they may, twice or on a page
+// of yesterday; once faults have stopped they replay, until everything has ended (I-11).
+
+// open is a dead letter as an operator saw it.
+type open struct {
+	id saga.ID
+	letter
+}
+
+// letters lists the open dead letters, in order.
+func (w *world) letters() []open {
+	var list []open
+	for _, id := range w.database.ids {
+		for _, l := range w.database.rows[id].letters {
+			if l.Status == saga.DeadLetterOpen {
+				list = append(list, open{id, l})
+			}
+		}
+	}
+	return list
+}
+
+// scheduleOperators lets operators work while faults last.
+func (w *world) scheduleOperators() {
+	var page []open
+	var again func()
+	again = func() {
+		if w.faults.stopped {
+			return
+		}
+		if !w.chance(operatorStale) {
+			page = w.letters()
+		}
+		for _, o := range page {
+			w.operate(o)
+		}
+		w.inquire()
+		w.after(w.between(2*time.Second, 30*time.Second), again)
+	}
+	w.after(w.between(2*time.Second, 30*time.Second), again)
+}
+
+// operate does something about a dead letter, or nothing.
+func (w *world) operate(o open) {
+	switch {
+	case w.chance(operatorReplayed):
+		w.act(o, saga.LetterReplay)
+		if w.chance(operatorClickedTwice) {
+			w.act(o, saga.LetterReplay)
+		}
+	case w.chance(operatorDiscarded):
+		w.act(o, saga.LetterDiscard)
+	case w.chance(operatorResolved):
+		w.ask(func(c *coordinator, done func(outcome)) {
+			c.then(pointOperatorBefore, func() {
+				c.offer(&item{id: o.id, event: saga.ResolveRequested{}, done: func(out outcome) { c.then(pointOperatorAfter, func() { done(out) }) }})
+			})
+		}, func(outcome) {})
+	}
+}
+
+// act asks a coordinator to replay or discard a dead letter at the version that the operator saw.
+func (w *world) act(o open, action saga.LetterAction) {
+	w.ask(func(c *coordinator, done func(outcome)) {
+		c.then(pointOperatorBefore, func() {
+			var now letter
+			found := false
+			w.database.read(c.process, func() { now, found = w.database.letter(o) }, func(ok bool) {
+				if !ok || !found {
+					return
+				}
+				it := &item{id: o.id, letter: &o.letter}
+				seen := o.Version
+				if w.rnd.IntN(3) == 0 { // whatever it is now
+					it.letter, seen = nil, 0
+				}
+				if err := saga.JudgeLetter(now.Letter, action, seen); err != nil {
+					done(outcome{err: err})
+					return
+				}
+				it.event = now.Event(action)
+				it.done = func(out outcome) { c.then(pointOperatorAfter, func() { done(out) }) }
+				c.offer(it)
+			})
+		})
+	}, func(outcome) {})
+}
+
+// letter finds a dead letter as it is now.
+func (d *database) letter(o open) (letter, bool) {
+	r := d.rows[o.id]
+	if r == nil {
+		return letter{}, false
+	}
+	for _, l := range r.letters {
+		if l.Step == o.Step && l.Phase == o.Phase {
+			return l, true
+		}
+	}
+	return letter{}, false
+}
+
+// inquire asks participants what became of operations that are under way: what an operator does who restores a backup, or
+// wants to know (S2.11).
+func (w *world) inquire() {
+	for _, id := range w.database.ids {
+		r := w.database.rows[id]
+		if !w.chance(operatorInquired) {
+			continue
+		}
+		w.inquireAll(r)
+	}
+}
+
+func (w *world) inquireAll(r *record) {
+	for i, s := range r.tx.Steps {
+		for _, op := range []saga.Operation{s.Try, s.Settle} {
+			if op.Sent() {
+				w.sendInquiry(r, i, op)
+			}
+		}
+	}
+}
+
+func (w *world) sendInquiry(r *record, step int, op saga.Operation) {
+	s := &r.def.Steps[step]
+	cmd := saga.Command{
+		Verb: saga.VerbInquire, Tenant: r.tx.Tenant, Transaction: r.tx.ID, Step: s.Name, Phase: op.Phase, Kind: s.Kind,
+		Participant: s.Participant, Action: s.Action, Attempt: op.Attempt, Revision: op.Revision, Timeout: time.Minute,
+		ReplyTo: wire.ReplySubject(prefix, s.Participant, 0),
+	}
+	m, err := wire.EncodeCommand(prefix, cmd)
+	if err != nil {
+		w.violated("S2.11", r.tx.ID, "an inquiry cannot be encoded: %v", err)
+		return
+	}
+	w.note(r.tx.ID, "operator", "sends %s", commandText{cmd})
+	w.bag.store(m, r.tx.ID)
+}
+
+// replaysMax is how often operators replay a dead letter that comes back although nothing is wrong any more, before they
+// believe its reason: an external effect that nobody can find out about (U4).
+const replaysMax = 3
+
+// settleLetters is what operators do when faults have stopped.
+func (w *world) settleLetters() {
+	for _, o := range w.letters() {
+		action := saga.LetterReplay
+		key := suspectKey{rowKey{o.id, o.Step}, o.Phase}
+		w.replays[key]++
+		if w.replays[key] > replaysMax && w.inDoubt(o) {
+			action = saga.LetterDiscard
+		}
+		w.act(o, action)
+	}
+}
+
+// inDoubt reports whether the dead letter is about an external effect that its participant cannot find out about or cannot
+// void.
+func (w *world) inDoubt(o open) bool {
+	r := w.database.rows[o.id]
+	s := r.def.Steps[r.def.StepIndex(o.Step)]
+	spec := actions[s.Action]
+	return o.cause == saga.DeadLetterUnknown && spec.external && !(spec.inquire && spec.void)
+}

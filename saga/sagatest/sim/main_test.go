@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// call runs the command and returns what it printed.
+func call(args ...string) (code int, stdout, stderr string) {
+	var out, err bytes.Buffer
+	code = run(args, &out, &err)
+	return code, out.String(), err.String()
+}
+
+func TestReport(t *testing.T) {
+	code, out, errs := call("-seeds", "4", "-seed", "7")
+	if code != 0 || errs != "" {
+		t.Fatalf("exit %d, %s", code, errs)
+	}
+	for _, want := range []string{
+		"4 seeds from 7", "simulated hours", "events per second", "commit done, answer lost", "crash points:", "reachable cells", "violations: 0",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the report does not say %q:\n%s", want, out)
+		}
+	}
+}
+
+func TestDrawnSeed(t *testing.T) {
+	_, first, _ := call("-seeds", "1")
+	_, second, _ := call("-seeds", "1")
+	if a, b := strings.SplitN(first, "\n", 2)[0], strings.SplitN(second, "\n", 2)[0]; a == b {
+		t.Errorf("two runs began with the same seed: %s", a)
+	}
+}
+
+// A violation is an exit status, a seed, a trace and the command that shows it again.
+func TestViolation(t *testing.T) {
+	code, out, _ := call("-seeds", "50", "-seed", "1", "-workers", "1", "-without", "without_version_check")
+	if code != 1 {
+		t.Fatalf("exit %d:\n%s", code, out)
+	}
+	for _, want := range []string{"violations: 1", "I-7 does not hold of transaction", "stores submitted", "replay: make sim SEED=", "-without without_version_check", "(commit devel)"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output does not say %q:\n%s", want, out)
+		}
+	}
+	seed := strings.TrimSuffix(strings.Fields(out[strings.Index(out, "\nseed ")+6:])[0], ":")
+	code, again, _ := call("-seeds", "1", "-seed", seed, "-without", "without_version_check")
+	if code != 1 || again[strings.Index(again, "\nseed "):] != out[strings.Index(out, "\nseed "):] {
+		t.Errorf("seed %s again: exit %d, and other output", seed, code)
+	}
+}
+
+func TestWrongFlags(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-seeds", "0"}, "-seeds is 0; use at least 1"},
+		{[]string{"-workers", "0"}, "-workers is 0; use at least 1"},
+		{[]string{"-mode", "mild"}, `-mode is "mild"; use normal or disaster`},
+		{[]string{"-without", "luck"}, `-without is "luck"; use one of`},
+		{[]string{"7"}, `"7" is no flag`},
+		{[]string{"-nope"}, "flag provided but not defined"},
+	} {
+		code, _, errs := call(c.args...)
+		if code != 2 || !strings.Contains(errs, c.want) {
+			t.Errorf("%v: exit %d, %s", c.args, code, errs)
+		}
+	}
+}

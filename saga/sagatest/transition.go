@@ -1,0 +1,205 @@
+package sagatest
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/sagacity-tx/sagacity/saga"
+)
+
+// What holds of every write of a transaction, judged by what was written before: the decisions themselves, whoever makes
+// them.
+
+// slot is an operation of a transaction.
+type slot struct {
+	step  string
+	phase saga.Phase
+}
+
+// history is what the model remembers of a transaction, apart from the coordinators' database.
+type history struct {
+	last     map[slot]saga.Command          // the last command of each operation
+	letters  map[slot]saga.DeadLetterStatus // where each dead letter stood last
+	toCancel map[string]bool                // the cancel set, once cancel is decided
+	settled  map[rowKey]saga.BarrierState   // rows that are recorded as refused or cancelled, which no try may follow (I-6)
+	replies  map[slot]saga.Reply            // the first definitive reply that was given (I-5)
+}
+
+func newHistory() *history {
+	return &history{
+		last: map[slot]saga.Command{}, letters: map[slot]saga.DeadLetterStatus{}, settled: map[rowKey]saga.BarrierState{},
+		replies: map[slot]saga.Reply{},
+	}
+}
+
+// transition holds one judged event of a write against the rules.
+func (w *world) transition(h *history, def *saga.Definition, j *judged) {
+	if w.stopped() {
+		return
+	}
+	id := j.after.ID
+	must := func(ok bool, rule, format string, args ...any) {
+		if !ok {
+			w.violated(rule, id, format, args...)
+		}
+	}
+	checkDecision(h, def, j, must)
+	checkForeign(def, j, must)
+	if j.effects.Changed {
+		checkCommands(h, def, j, must)
+		checkLetters(h, def, j, must)
+	}
+}
+
+type mustFunc func(ok bool, rule, format string, args ...any)
+
+// following lists where each status may lead in one write (S2.1: decision and completion may come in one).
+var following = map[saga.Status][]saga.Status{
+	"": {
+		saga.StatusAccepted, saga.StatusRunning, saga.StatusConfirming, saga.StatusCommitted, saga.StatusCancelling,
+		saga.StatusCancelled,
+	},
+	saga.StatusAccepted: {
+		saga.StatusRunning, saga.StatusConfirming, saga.StatusCommitted, saga.StatusCancelling, saga.StatusCancelled,
+	},
+	saga.StatusRunning:    {saga.StatusConfirming, saga.StatusCommitted, saga.StatusCancelling, saga.StatusCancelled},
+	saga.StatusConfirming: {saga.StatusCommitted, saga.StatusResolved},
+	saga.StatusCancelling: {saga.StatusCancelled, saga.StatusResolved},
+}
+
+// checkDecision holds the one decision (I-7) and notes the cancel set (S2.4).
+func checkDecision(h *history, def *saga.Definition, j *judged, must mustFunc) {
+	before, after := &j.before, &j.after
+	must(!before.Status.Terminal() || !j.effects.Changed, "I-7", "%s changes", before.Status)
+	must(after.Status == before.Status || slices.Contains(following[before.Status], after.Status), "I-7",
+		"%s follows %s", after.Status, before.Status)
+	must(after.Status.Terminal() != after.FinishedAt.IsZero(), "I-7", "it is %s, finished at %s", after.Status, after.FinishedAt)
+	decided := after.Status != saga.StatusAccepted && after.Status != saga.StatusRunning
+	must(decided != after.DecidedAt.IsZero(), "I-7", "it is %s, decided at %s", after.Status, after.DecidedAt)
+	must(before.DecidedAt.IsZero() || before.DecidedAt.Equal(after.DecidedAt), "I-7", "it is decided twice")
+	cancels := after.Status == saga.StatusCancelling || after.Status == saga.StatusCancelled
+	if !before.DecidedAt.IsZero() || !cancels {
+		return
+	}
+	h.toCancel = map[string]bool{}
+	for i, s := range def.Steps {
+		_, sent := h.last[slot{s.Name, saga.PhaseTry}]
+		for _, c := range j.effects.Commands { // or sent by the event that decides
+			sent = sent || c.Step == s.Name && c.Phase == saga.PhaseTry
+		}
+		h.toCancel[s.Name] = cancellable(s.Kind) && sent && after.Steps[i].Try.State != saga.OperationRefused
+	}
+}
+
+func cancellable(k saga.Kind) bool { return k == saga.KindSaga || k == saga.KindTCC }
+
+// checkForeign: nobody may answer for another participant or tenant (I-14).
+func checkForeign(def *saga.Definition, j *judged, must mustFunc) {
+	ev, ok := j.event.(saga.Replied)
+	if !ok || !j.effects.Changed {
+		return
+	}
+	i := def.StepIndex(ev.Reply.Step)
+	own := i >= 0 && def.Steps[i].Participant == ev.Reply.Participant && ev.Reply.Tenant == j.after.Tenant
+	must(own, "I-14", "a reply of %s for tenant %s to %s is merged", ev.Reply.Participant, ev.Reply.Tenant, ev.Reply.Step)
+}
+
+// checkCommands holds what is sent against the former attempts (S1.1, S1.4), the order (S2.3, S2.4) and the dead
+// letters (I-13).
+func checkCommands(h *history, def *saga.Definition, j *judged, must mustFunc) {
+	for _, c := range j.effects.Commands {
+		op := slot{c.Step, c.Phase}
+		last := h.last[op]
+		must(c.Attempt == last.Attempt+1, "S1.1", "%s/%s attempt %d follows %d", c.Step, c.Phase, c.Attempt, last.Attempt)
+		must(c.ContentSHA256 == saga.ContentSHA256(c.Action, c.Body), "S1.4", "%s/%s has another body's hash", c.Step, c.Phase)
+		if last.Attempt > 0 {
+			must(bytes.Equal(c.Body, last.Body) && c.Revision == last.Revision, "S1.4",
+				"%s/%s changes between attempts", c.Step, c.Phase)
+			was := operation(def, &j.before, c.Step, c.Phase).State
+			replay, _ := j.event.(saga.ReplayRequested)
+			must(was == saga.OperationWaiting || was == saga.OperationDead && (slot{replay.Step, replay.Phase}) == op, "I-13",
+				"%s/%s is sent again although it was %s", c.Step, c.Phase, was)
+		} else {
+			checkOrder(h, def, &j.after, c, must)
+		}
+		forward := c.Phase == saga.PhaseTry && c.Kind != saga.KindRetriable
+		must(forward || c.Deadline.IsZero(), "S2.7", "%s/%s carries a deadline", c.Step, c.Phase)
+		h.last[op] = c
+	}
+}
+
+// checkOrder holds the first sending of an operation against the definition.
+func checkOrder(h *history, def *saga.Definition, tx *saga.Transaction, c saga.Command, must mustFunc) {
+	i := def.StepIndex(c.Step)
+	for k, s := range def.Steps {
+		other := &tx.Steps[k]
+		done := other.Try.State == saga.OperationDone
+		switch {
+		case c.Phase == saga.PhaseTry && c.Kind == saga.KindPivot:
+			must(!cancellable(s.Kind) || done, "S2.3", "the pivot starts before %s", s.Name)
+		case c.Phase == saga.PhaseCancel && c.Kind == saga.KindPivot:
+			must(tx.Status == saga.StatusRunning, "S2.6", "a fence is sent while %s", tx.Status)
+		case c.Phase == saga.PhaseCancel:
+			must(h.toCancel[c.Step], "S2.4", "%s is cancelled, and not in the cancel set", c.Step)
+			must(!slices.Contains(def.Predecessors(k), i) || !h.toCancel[s.Name] || ended(&other.Settle), "S2.4",
+				"%s is cancelled before %s", c.Step, s.Name)
+		case c.Phase == saga.PhaseConfirm, c.Kind == saga.KindRetriable:
+			must(!cancellable(s.Kind) && s.Kind != saga.KindPivot || done, "I-4", "%s goes on before the try of %s", c.Step, s.Name)
+			if slices.Contains(def.Predecessors(i), k) {
+				must(s.Kind != saga.KindTCC || ended(&other.Settle), "S2.3", "%s goes before %s", c.Step, s.Name)
+				must(s.Kind != saga.KindRetriable || ended(&other.Try), "S2.3", "%s goes before %s", c.Step, s.Name)
+			}
+		default:
+			must(!slices.Contains(def.Predecessors(i), k) || done, "S2.2", "%s starts before %s", c.Step, s.Name)
+		}
+	}
+}
+
+func ended(op *saga.Operation) bool {
+	return op.State == saga.OperationDone || op.State == saga.OperationGivenUp
+}
+
+// operation returns the step's operation in the phase; the zero Operation if it was never sent.
+func operation(def *saga.Definition, tx *saga.Transaction, step string, phase saga.Phase) saga.Operation {
+	i := def.StepIndex(step)
+	if i < 0 || i >= len(tx.Steps) {
+		return saga.Operation{}
+	}
+	s := &tx.Steps[i]
+	switch {
+	case phase == saga.PhaseTry:
+		return s.Try
+	case s.Settle.Phase == phase:
+		return s.Settle
+	}
+	return saga.Operation{}
+}
+
+// lettersFrom lists from where a dead letter may come to each state (D2).
+var lettersFrom = map[saga.DeadLetterStatus][]saga.DeadLetterStatus{
+	saga.DeadLetterOpen:      {"", saga.DeadLetterReplaying},
+	saga.DeadLetterReplaying: {saga.DeadLetterOpen},
+	saga.DeadLetterDiscarded: {saga.DeadLetterOpen},
+	saga.DeadLetterClosed:    {saga.DeadLetterOpen, saga.DeadLetterReplaying},
+	saga.DeadLetterObsolete:  {saga.DeadLetterOpen, saga.DeadLetterReplaying},
+}
+
+// checkLetters follows each dead letter through its states (D2) and holds them against the operations (I-15).
+func checkLetters(h *history, def *saga.Definition, j *judged, must mustFunc) {
+	for _, d := range j.effects.DeadLetters {
+		op := slot{d.Step, d.Phase}
+		was := h.letters[op]
+		must(slices.Contains(lettersFrom[d.To], was), "D2", "the dead letter of %s/%s goes from %q to %s", d.Step, d.Phase, was, d.To)
+		h.letters[op] = d.To
+	}
+	for i := range j.after.Steps {
+		for _, op := range []*saga.Operation{&j.after.Steps[i].Try, &j.after.Steps[i].Settle} {
+			name := def.Steps[i].Name
+			status := h.letters[slot{name, op.Phase}]
+			must((op.State == saga.OperationDead) == (status == saga.DeadLetterOpen), "D1",
+				"%s/%s is %s, its dead letter %q", name, op.Phase, op.State, status)
+			must(op.Replaying == (status == saga.DeadLetterReplaying), "D2",
+				"%s/%s: replaying is %t, its dead letter %q", name, op.Phase, op.Replaying, status)
+		}
+	}
+}
