@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/sagacity-tx/sagacity/coordinator"
+	"github.com/sagacity-tx/sagacity/internal/bus"
 	"github.com/sagacity-tx/sagacity/saga"
 	"github.com/sagacity-tx/sagacity/saga/flow"
+	"github.com/sagacity-tx/sagacity/saga/wire"
 )
 
 func admit(p flow.AdmissionPolicy) func(*coordinator.Config) {
@@ -134,4 +136,31 @@ func TestFullQueueReplays(t *testing.T) {
 	}
 	release()
 	w.until("all is given back", func() bool { return c.SubmissionBytes() == 0 })
+}
+
+// Submissions over NATS wait there until there is room for their bytes, and all of them begin (R3).
+func TestBytesOfSubmissionsOverNATS(t *testing.T) {
+	t.Parallel()
+	const n = 40 // 4 MiB, of which one tenant may hold half
+	w := newWorld(t)
+	w.participant("stock", nil)
+	c, _ := w.coordinator(admit(flow.AdmissionPolicy{BytesMax: flow.AdmissionBytesMin}))
+	def := define(saga.KindSaga, 1)
+	w.submit(c, def, "k-first") // stores the definition
+	large := bodyWith(def, map[string]any{"input": string(bytes.Repeat([]byte{'x'}, 100<<10))})
+	release := w.hold(`LOCK TABLE transactions IN EXCLUSIVE MODE`)
+	for i := range n {
+		w.publish(wire.Message{
+			Subject: wire.SubmitSubject(w.prefix, caller.Tenant), Data: large,
+			Header: map[string][]string{"Saga-Request-Id": {fmt.Sprint("k-", i)}},
+		})
+	}
+	const room = flow.AdmissionBytesMin / 2
+	w.until("there is no room for another", func() bool { return c.SubmissionBytes() > room-len(large)-flow.AdmissionOverhead })
+	if held := c.SubmissionBytes(); held > room {
+		t.Errorf("%d bytes are held, more than %d", held, room)
+	}
+	release()
+	w.until("all have begun", func() bool { return w.count(`SELECT count(*) FROM transactions`) == n+1 })
+	w.until("all is given back", func() bool { return c.SubmissionBytes() == 0 && w.stored(bus.Submissions) == 0 })
 }
