@@ -27,13 +27,15 @@ func newGate(p flow.Policy, autoPause int) *gate {
 type passage struct {
 	gate     *gate
 	admitted []permit
+	parked   []permit
 	seen     []observation
 }
 
-// permit is an attempt that the gate let through.
+// permit is an attempt that the gate let through, or parked.
 type permit struct {
 	request flow.Attempt
 	to      string
+	wait    saga.Wait
 	at      time.Time
 }
 
@@ -49,8 +51,11 @@ func (p *passage) Ask(r saga.SendRequest, now time.Time) (saga.Wait, time.Time) 
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
 	wait, until := p.gate.flow.Ask(r, now)
+	asked := permit{request: flow.AttemptOf(r), to: r.Command.Participant, wait: wait, at: now}
 	if wait == saga.WaitNone {
-		p.admitted = append(p.admitted, permit{request: flow.AttemptOf(r), to: r.Command.Participant, at: now})
+		p.admitted = append(p.admitted, asked)
+	} else {
+		p.parked = append(p.parked, asked)
 	}
 	return wait, until
 }
@@ -58,18 +63,23 @@ func (p *passage) Ask(r saga.SendRequest, now time.Time) (saga.Wait, time.Time) 
 // take adds what another passage asked for and saw.
 func (p *passage) take(other *passage) {
 	p.admitted = append(p.admitted, other.admitted...)
+	p.parked = append(p.parked, other.parked...)
 	p.seen = append(p.seen, other.seen...)
 }
 
-// abandon gives back what was let through: it is not sent, or will be asked for again.
+// abandon gives back what was let through and the slots of what was not: nothing of it is stored, and it will be asked for
+// again.
 func (p *passage) abandon() {
-	if len(p.admitted) == 0 {
+	if len(p.admitted)+len(p.parked) == 0 {
 		return
 	}
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
 	for _, a := range p.admitted {
-		p.gate.flow.Flow(a.to).Return(a.request, a.at)
+		p.gate.flow.Return(a.to, a.request, a.at)
+	}
+	for _, a := range p.parked {
+		p.gate.flow.Unpark(a.to, a.wait, a.at)
 	}
 }
 

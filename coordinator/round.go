@@ -123,8 +123,10 @@ func (l *lane) lookUp(ctx context.Context, groups [][]*item, retry bool) (map[sa
 // decideGroup runs the events of one transaction in order. It reports false, and adds nothing to the round,
 // if a cached transaction did not expect one of them: it may be stale.
 func (l *lane) decideGroup(r *round, g []*item, rec *record, cached bool) (ok bool, err error) {
+	part := round{items: g, outcomes: make([]outcome, 0, len(g)), passage: passage{gate: l.gate}}
 	defer func() {
 		if p := recover(); p != nil {
+			part.passage.abandon()
 			err = &faultError{fmt.Sprintf("panic while deciding on transaction %s: %v\n%s", g[0].id, p, debug.Stack())}
 		}
 	}()
@@ -134,7 +136,6 @@ func (l *lane) decideGroup(r *round, g []*item, rec *record, cached bool) (ok bo
 		next := *rec
 		w.rec, w.before = &next, &rec.tx
 	}
-	part := round{items: g, outcomes: make([]outcome, 0, len(g)), passage: passage{gate: l.gate}}
 	for _, it := range g {
 		if it.submit != nil {
 			if o, begun := w.begin(it.submit); !begun {

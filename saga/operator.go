@@ -6,6 +6,7 @@ package saga
 // replay sends a dead letter's operation again: same identity, next attempt. It closes only when a
 // definitive reply comes; failing again opens the same dead letter again.
 func (m *machine) replay(ev ReplayRequested) error {
+	m.advance() // a deadline that has passed comes first: what it overtakes is not sent again
 	step, op, err := m.openDeadLetter(ev, ev.Step, ev.Phase)
 	if err != nil {
 		return err

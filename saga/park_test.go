@@ -1,6 +1,7 @@
 package saga_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -105,4 +106,30 @@ func TestParkLeavesAClosedTryAlone(t *testing.T) {
 	p.now = p.now.Add(time.Minute)
 	e := p.step(open, saga.Woken{})
 	p.expect(saga.StatusCancelling, "both are cancelled", len(e.Commands) == 2)
+}
+
+// A wake may end one step's attempts and be the turn of another's: the decision comes first, and what it overtakes is
+// neither sent again nor parked (I-2, S2.12).
+func TestParkedRetryIsOvertaken(t *testing.T) {
+	p := parkingOf(t, saga.Define("two").Saga("a", "x", "act", saga.Root()).Saga("b", "y", "act", saga.Root(), saga.Attempts(1)).MustBuild())
+	all := shut{{"a", saga.PhaseTry}: true, {"b", saga.PhaseTry}: true, {"a", saga.PhaseCancel}: true, {"b", saga.PhaseCancel}: true}
+	p.step(all, saga.Submitted{})
+	p.now = p.tx.Steps[0].Try.NextAt
+	p.tx.Steps[0].Try.State = saga.OperationWaiting // a's retry is due, b's only attempt ends
+	e := p.step(shut{{"b", saga.PhaseCancel}: true, {"a", saga.PhaseCancel}: true}, saga.Woken{Heard: map[string]time.Time{"y": p.now}})
+	p.expect(saga.StatusCancelling, "both are cancelled", len(e.Commands) == 2 && p.tx.Steps[0].Try.State == saga.OperationClosed)
+}
+
+// A deadline that has passed comes before an operator's replay, noticed or not: what it overtakes is obsolete (D3).
+func TestReplayAfterTheDeadline(t *testing.T) {
+	p := parkingOf(t, saga.Define("two").Saga("a", "x", "act", saga.Root()).Saga("b", "y", "act", saga.Root()).MustBuild())
+	all := shut{{"a", saga.PhaseTry}: true, {"b", saga.PhaseTry}: true}
+	p.step(all, saga.Submitted{})
+	p.step(all, saga.Replied{Reply: answer(p.def, p.tx, "a", saga.PhaseTry, saga.OutcomeUnknown)})
+	p.now = p.tx.Deadline
+	_, _, err := saga.Step(p.def, p.tx, saga.ReplayRequested{Step: "a", Phase: saga.PhaseTry}, p.now, slowest{})
+	var state *saga.StateError
+	if !errors.As(err, &state) || state.Code != saga.CodeObsolete {
+		t.Fatalf("got %v", err)
+	}
 }

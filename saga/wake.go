@@ -14,12 +14,13 @@ func (m *machine) wake(ev Woken) error {
 	}
 	m.advance() // the deadline first: what it overtakes is not sent again
 	m.eachActive(func(step int, op *Operation) {
-		switch {
-		case m.now.Before(op.NextAt):
-		case op.State == OperationWaiting:
-			m.send(step, op)
-		default:
+		if op.State == OperationSent && !m.now.Before(op.NextAt) {
 			m.timeOut(step, op, ev.Heard)
+		}
+	})
+	m.eachActive(func(step int, op *Operation) { // of what no decision has overtaken by now
+		if op.State == OperationWaiting && !m.now.Before(op.NextAt) {
+			m.send(step, op)
 		}
 	})
 	return nil

@@ -88,7 +88,7 @@ SELECT transaction_id::text, concat(step, '/', phase, ' is ', state, ', wait ', 
  WHERE phase NOT IN ('try', 'confirm', 'cancel')
     OR state NOT IN ('sent', 'waiting', 'held', 'dead', 'done', 'refused', 'hanging', 'given_up', 'closed')
     OR attempt < 0 OR attempt = 0 AND state NOT IN ('waiting', 'closed') -- at the gate, and not sent (R1 to R4)
-    OR revision < 1 OR counted < 0 OR counted > attempt OR counted_to > attempt OR floor > attempt
+    OR revision < 1 OR counted < 0 OR counted > attempt OR counted_to > attempt OR floor > attempt + (state = 'waiting' AND sent_at IS NULL)::int
     OR (state IN ('sent', 'waiting')) <> (next_at IS NOT NULL)
     OR wait <> '' AND state <> 'waiting'
     OR replaying AND state NOT IN ('sent', 'waiting', 'held')

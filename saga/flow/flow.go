@@ -7,14 +7,12 @@ import (
 )
 
 const (
-	budgetWindow  = 10 * time.Second // in which retries are measured against first attempts
-	peakWindow    = 5 * time.Minute  // whose best second is the measured ceiling
-	flyingBucket  = 10 * time.Second
-	flyingBuckets = int(saga.AttemptTimeoutMax/flyingBucket) + 2 // what is older has ended, whoever noticed
-	parkMin       = 100 * time.Millisecond
-	burst         = 50 * time.Millisecond // how far a drain may be ahead of its rate
-	growEvery     = 10 * time.Second      // of a drain, the measured ceiling rises by one per cent
-	reserve       = 20                    // per cent of the retry budget, for what must go forward
+	budgetWindow = 10 * time.Second       // in which retries are measured against first attempts
+	peakWindow   = 5 * time.Minute        // whose best second is the measured ceiling
+	parkMin      = 500 * time.Millisecond // before what is parked asks again: each time is a write
+	burst        = 50 * time.Millisecond  // how far a drain may be ahead of its rate
+	growEvery    = 10 * time.Second       // of a drain, the measured ceiling rises by one per cent
+	reserve      = 20                     // per cent of the retry budget, for what must go forward
 )
 
 // Flow is one coordinator's view of one participant. It is not safe for concurrent use.
@@ -23,13 +21,14 @@ type Flow struct {
 	share  int // coordinators that share the allowances, at least 1
 	others int // attempts that other coordinators have in flight
 
-	firsts, retries, answers, flying window
-	breaker                          breaker
-	ceiling                          int       // measured before the silence that a drain follows
-	closedAt                         time.Time // when the breaker closed
-	slot                             time.Time // the next to be given out to what is parked
-	drainEnd                         time.Time // the last one given out to what the silence and its backlog parked
-	ahead                            time.Time // up to when a drain has used its rate
+	firsts, retries, answers window
+	flying                   flying
+	breaker                  breaker
+	ceiling                  int       // measured before the silence that a drain follows
+	closedAt                 time.Time // when the breaker closed
+	slot                     time.Time // the next to be given out to what is parked
+	drainEnd                 time.Time // the last one given out to what the silence and its backlog parked
+	ahead                    time.Time // up to when a drain has used its rate
 }
 
 // New returns a flow that has seen nothing yet. The policy must be valid.
@@ -39,20 +38,26 @@ func New(p Policy) *Flow {
 		firsts:  newWindow(int(budgetWindow/time.Second), time.Second),
 		retries: newWindow(int(budgetWindow/time.Second), time.Second),
 		answers: newWindow(int(peakWindow/time.Second), time.Second),
-		flying:  newWindow(flyingBuckets, flyingBucket),
+		flying:  newFlying(),
 	}
 }
 
-// Share says how many coordinators there are, and how much the others have in flight.
+// Share says how many coordinators there are, and how much the others have in flight. When one has come or gone, what it
+// knew came or went with it, and only the sum of all means something: the count begins anew.
 func (f *Flow) Share(coordinators, othersInFlight int) {
+	if coordinators != f.share {
+		f.flying.forget()
+		othersInFlight = 0
+	}
 	f.share, f.others = max(coordinators, 1), othersInFlight
 }
 
 // Attempt is what wants to be sent.
 type Attempt struct {
-	Retry    bool // it was sent before
-	MustEnd  bool // phase two, fences and retriable tries: they have a reserve of the budget
-	Operator bool // an operator asked for it: only the breaker holds it
+	Timeout  time.Duration // how long its reply is awaited
+	Retry    bool          // it was sent before
+	MustEnd  bool          // phase two, fences and retriable tries: they have a reserve of the budget
+	Operator bool          // an operator asked for it: only the breaker holds it
 }
 
 // Ask decides whether an attempt may be sent now, and counts it if so. Otherwise it returns what it has to wait for,
@@ -62,7 +67,7 @@ func (f *Flow) Ask(a Attempt, now time.Time) (saga.Wait, time.Time) {
 	case !f.breaker.allows(f.policy, now):
 		return saga.WaitBreaker, f.park(saga.WaitBreaker, later(now, f.breaker.until))
 	case a.Operator:
-	case f.InFlight(now)+f.others >= f.policy.InFlightMax:
+	case max(f.InFlight(now)+f.others, 0) >= f.policy.InFlightMax:
 		return saga.WaitLimit, f.park(saga.WaitLimit, now)
 	case a.Retry && !f.affordable(a, now):
 		return saga.WaitBudget, f.park(saga.WaitBudget, now)
@@ -77,7 +82,7 @@ func (f *Flow) sent(a Attempt, now time.Time) {
 	f.breaker.sent(f.policy, now)
 	interval := f.interval(now)
 	f.ahead = earlier(later(f.ahead, now).Add(interval), now.Add(burst+interval))
-	f.flying.add(now, 1)
+	f.flying.add(now.Add(a.Timeout), 1)
 	if a.Retry {
 		f.retries.add(now, 1)
 	} else {
@@ -87,7 +92,7 @@ func (f *Flow) sent(a Attempt, now time.Time) {
 
 // Return takes back an attempt that Ask let through at an instant and that was not sent after all.
 func (f *Flow) Return(a Attempt, at time.Time) {
-	f.flying.add(at, -1)
+	f.flying.add(at.Add(a.Timeout), -1)
 	if a.Retry {
 		f.retries.add(at, -1)
 	} else {
@@ -95,10 +100,17 @@ func (f *Flow) Return(a Attempt, at time.Time) {
 	}
 }
 
-// Answered says that a reply to an attempt sent at an instant has come.
-func (f *Flow) Answered(sentAt, now time.Time) {
+// Unpark takes back the slot of an attempt that was parked, and whose operation was not stored so.
+func (f *Flow) Unpark(now time.Time) {
+	interval := f.interval(now)
+	f.slot = later(f.slot.Add(-interval), now)
+	f.drainEnd = earlier(f.drainEnd, f.slot)
+}
+
+// Answered says that a reply to an attempt has come, which would have been awaited until an instant.
+func (f *Flow) Answered(endsAt, now time.Time) {
 	f.answers.add(now, 1)
-	f.flying.add(sentAt, -1)
+	f.flying.add(endsAt, -1)
 	f.Heard(now)
 }
 
@@ -111,15 +123,15 @@ func (f *Flow) Heard(now time.Time) {
 
 // TimedOut says that an attempt sent at an instant got no reply in time.
 func (f *Flow) TimedOut(sentAt, now time.Time) {
-	f.flying.add(sentAt, -1)
 	measured := f.Ceiling(now)
 	if f.breaker.timedOut(f.policy, sentAt, now) && !f.Draining(now) {
 		f.ceiling = measured
 	}
 }
 
-// Dropped says that nobody waits for the reply to an attempt any more: the decision closed its operation.
-func (f *Flow) Dropped(sentAt time.Time) { f.flying.add(sentAt, -1) }
+// Dropped says that nobody waits for the reply to an attempt any more, which would have been awaited until an instant:
+// the decision closed its operation.
+func (f *Flow) Dropped(endsAt time.Time) { f.flying.add(endsAt, -1) }
 
 // affordable reports whether the budget has room for a retry. What may be cancelled leaves a reserve to what must end.
 func (f *Flow) affordable(a Attempt, now time.Time) bool {
@@ -165,7 +177,7 @@ func (f *Flow) Ceiling(now time.Time) int {
 
 // InFlight returns how many attempts this coordinator waits for. It may be negative: replies to the attempts of others
 // come to it too.
-func (f *Flow) InFlight(now time.Time) int { return f.flying.sum(now) }
+func (f *Flow) InFlight(now time.Time) int { return f.flying.count(now) }
 
 // Breaker returns the state of the breaker.
 func (f *Flow) Breaker(now time.Time) BreakerState {

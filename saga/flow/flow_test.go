@@ -91,17 +91,111 @@ func TestForgottenProbes(t *testing.T) {
 // What is in flight is bounded, those of other coordinators included (R3).
 func TestLimit(t *testing.T) {
 	f := flow.New(flow.Policy{InFlightMax: 10})
+	f.Share(2, 0)
 	f.Share(2, 4)
+	a := flow.Attempt{Timeout: 10 * time.Second}
 	for range 6 {
-		ask(t, f, flow.Attempt{}, at(0), saga.WaitNone)
+		ask(t, f, a, at(0), saga.WaitNone)
 	}
-	ask(t, f, flow.Attempt{}, at(1), saga.WaitLimit)
-	f.Answered(at(0), at(1))
-	ask(t, f, flow.Attempt{}, at(1), saga.WaitNone)
-	ask(t, f, flow.Attempt{}, at(1), saga.WaitLimit)
-	f.Dropped(at(0))
-	ask(t, f, flow.Attempt{}, at(1), saga.WaitNone)
-	ask(t, f, flow.Attempt{}, at(2*3600), saga.WaitNone) // nothing is in flight for longer than the longest timeout
+	ask(t, f, a, at(1), saga.WaitLimit)
+	f.Answered(at(10), at(1))
+	ask(t, f, a, at(1), saga.WaitNone)
+	ask(t, f, a, at(1), saga.WaitLimit)
+	f.Dropped(at(10))
+	ask(t, f, a, at(1), saga.WaitNone)
+	ask(t, f, a, at(11), saga.WaitNone) // what was sent at the start is over, whoever noticed
+	f.Answered(at(10), at(11))          // so a late reply counts no more
+	if n := f.InFlight(at(11)); n != 1 {
+		t.Errorf("%d in flight", n)
+	}
+}
+
+// Replies come to any coordinator. When one goes, what it knew goes with it, and neither the limit nor the traffic is lost.
+func TestCoordinatorLeaves(t *testing.T) {
+	a, b := flow.New(flow.Policy{}), flow.New(flow.Policy{})
+	attempt := flow.Attempt{Timeout: 10 * time.Second}
+	for s := range 60 { // 200 a second from a; half of the replies go to b
+		now := at(float64(s))
+		for n := range 200 {
+			ask(t, a, attempt, now, saga.WaitNone)
+			[]*flow.Flow{a, b}[n%2].Answered(now.Add(attempt.Timeout), now)
+		}
+		a.Share(2, b.InFlight(now))
+		b.Share(2, a.InFlight(now))
+		if sum := a.InFlight(now) + b.InFlight(now); s > 0 && sum != 0 {
+			t.Fatalf("at %d s %d are in flight, %d of a", s, sum, a.InFlight(now))
+		}
+	}
+	a.Share(1, 0)
+	ask(t, a, attempt, at(61), saga.WaitNone)
+	b.Share(1, 0)
+	for n := 0; ; n++ {
+		if wait, _ := b.Ask(attempt, at(61)); wait != saga.WaitNone {
+			if n != flow.DefaultInFlightMax {
+				t.Errorf("b lets %d into flight", n)
+			}
+			break
+		}
+	}
+}
+
+// A batch that is tried again gives its slots back (a full disk, version conflicts).
+func TestSlotsAreGivenBack(t *testing.T) {
+	f := flow.New(flow.Policy{Ceiling: 100, BreakerTimeouts: 1, BreakerPauseMax: time.Second})
+	f.TimedOut(at(0), at(0))
+	var until time.Time
+	for range 300 {
+		for range 256 {
+			_, until = f.Ask(flow.Attempt{}, at(0.5))
+		}
+		for range 256 {
+			f.Unpark(at(0.5))
+		}
+	}
+	if wait := until.Sub(at(0.5)); wait > 4*time.Second {
+		t.Errorf("the last of 256 waits %s at 100 a second", wait)
+	}
+}
+
+// decided runs an event on a transaction of one step, whose second attempt is in flight after the first timed out.
+func decided(t *testing.T, g *flow.Gate, ev saga.Event, now time.Time) saga.Transaction {
+	t.Helper()
+	def := saga.Define("one").Saga("a", "x", "act").MustBuild()
+	before := saga.Transaction{
+		Tenant: "shop", Status: saga.StatusRunning, Deadline: at(1), Inputs: []saga.Payload{{Data: []byte("{}")}},
+		Steps: []saga.StepState{{Try: saga.Operation{
+			Phase: saga.PhaseTry, State: saga.OperationSent, Attempt: 2, Revision: 1, SentAt: begin, NextAt: at(10),
+			LastOutcome: saga.OutcomeUnknown, LastCode: "timeout",
+		}}},
+	}
+	after, _, err := saga.Step(def, before, ev, now, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Observe(def, before, after, ev, now)
+	return after
+}
+
+// A decision that closes an attempt in flight is no silence, whatever became of the attempt before.
+func TestDecisionIsNoSilence(t *testing.T) {
+	g := flow.NewGate(func(string) flow.Policy { return flow.Policy{BreakerTimeouts: 1} })
+	if tx := decided(t, g, saga.Woken{}, at(1)); tx.Status != saga.StatusCancelling {
+		t.Fatalf("the deadline made it %s", tx.Status)
+	}
+	if s := g.Flow("x").Breaker(at(1)); s != flow.BreakerClosed {
+		t.Errorf("the breaker is %s, 9 s before the time of the attempt is over", s)
+	}
+}
+
+// A coordinator counts the replies that come to it, also if others have sent (I-11).
+func TestRepliesOfOthersCount(t *testing.T) {
+	g := flow.NewGate(func(string) flow.Policy { return flow.Policy{} })
+	decided(t, g, saga.Replied{Reply: saga.Reply{
+		Tenant: "shop", Step: "a", Phase: saga.PhaseTry, Participant: "x", Attempt: 2, Revision: 1, Outcome: saga.OutcomeDone,
+	}}, at(0.5))
+	if n := g.Flow("x").InFlight(at(0.5)); n != -1 {
+		t.Errorf("it counts %d", n)
+	}
 }
 
 // The measured ceiling is the best second before the silence, however long that lasted (R4).

@@ -66,9 +66,21 @@ func (g *Gate) Ask(r saga.SendRequest, now time.Time) (saga.Wait, time.Time) {
 	return g.Flow(r.Command.Participant).Ask(AttemptOf(r), now)
 }
 
+// Return takes back an attempt that Ask let through at an instant, and that was not sent after all.
+func (g *Gate) Return(participant string, a Attempt, at time.Time) { g.Flow(participant).Return(a, at) }
+
+// Unpark takes back the slot that Ask gave to an attempt, whose operation was not stored so.
+func (g *Gate) Unpark(participant string, wait saga.Wait, now time.Time) {
+	f := g.Flow(participant)
+	if wait == saga.WaitPause {
+		f = g.paused
+	}
+	f.Unpark(now)
+}
+
 // AttemptOf returns what a flow needs to know of a request.
 func AttemptOf(r saga.SendRequest) Attempt {
-	return Attempt{Retry: r.Retry, MustEnd: r.MustEnd, Operator: r.Operator}
+	return Attempt{Timeout: r.Command.Timeout, Retry: r.Retry, MustEnd: r.MustEnd, Operator: r.Operator}
 }
 
 // Observe tells the flows what an event has ended: it compares the operations before and after it. A reply shows that its
@@ -78,10 +90,6 @@ func (g *Gate) Observe(def *saga.Definition, before, after saga.Transaction, ev 
 	_, woken := ev.(saga.Woken)
 	noticed := false
 	for i := range before.Steps {
-		f := g.flows[def.Steps[i].Participant]
-		if f == nil {
-			continue
-		}
 		for _, pair := range [2][2]*saga.Operation{
 			{&before.Steps[i].Try, &after.Steps[i].Try},
 			{&before.Steps[i].Settle, &after.Steps[i].Settle},
@@ -90,19 +98,20 @@ func (g *Gate) Observe(def *saga.Definition, before, after saga.Transaction, ev 
 			if was.State != saga.OperationSent || is.State == saga.OperationSent && is.Attempt == was.Attempt {
 				continue
 			}
+			f := g.Flow(def.Steps[i].Participant) // also where others have sent
 			own := replied && reply.Reply.Step == def.Steps[i].Name && reply.Reply.Phase == was.Phase
 			switch {
 			case own:
-				f.Answered(was.SentAt, now)
+				f.Answered(was.NextAt, now)
 				noticed = true
-			case woken && is.LastOutcome == saga.OutcomeUnknown:
+			case woken && !now.Before(was.NextAt):
 				f.TimedOut(was.SentAt, now)
 			default:
-				f.Dropped(was.SentAt)
+				f.Dropped(was.NextAt)
 			}
 		}
 	}
-	if f := g.flows[reply.Reply.Participant]; replied && !noticed && f != nil {
-		f.Heard(now)
+	if replied && !noticed {
+		g.Flow(reply.Reply.Participant).Heard(now)
 	}
 }
