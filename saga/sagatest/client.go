@@ -113,6 +113,7 @@ func (o *order) told(out outcome) {
 	w := o.w
 	_, invalid := errors.AsType[*saga.InvalidError](out.err)
 	switch {
+	case errors.Is(out.err, saga.ErrOutcomeUnknown), errors.Is(out.err, saga.ErrStopping), errors.Is(out.err, errNotCommitted): // asked again later
 	case w.mode == Disaster && (out.err != nil || o.answer != "" && o.answer != out.answer):
 		w.detected["told by another answer to a client"]++
 	case out.err == nil && o.answer != "" && o.requestID != "" && o.answer != out.answer:
@@ -122,7 +123,6 @@ func (o *order) told(out outcome) {
 	case invalid && (o.answer == "" || o.requestID == ""): // without a key nobody knows that it was accepted (X2)
 		o.refused = true
 	case errors.Is(out.err, errPastRetention) && w.gone[o.id]:
-	case errors.Is(out.err, saga.ErrOutcomeUnknown), errors.Is(out.err, saga.ErrStopping), errors.Is(out.err, errNotCommitted):
 	default:
 		w.violated("I-9", o.id, "request %q of %s/%s was answered %v", o.requestID, o.tenant, o.client, out.err)
 	}

@@ -124,9 +124,9 @@ func (w *world) drawBody(def *saga.Definition, own saga.ID) []byte {
 			amount = -rest
 		}
 		rest += amount
-		inputs = append(inputs, fmt.Sprintf(`"%s":{"amount":%d}`, s.Name, amount))
+		inputs = append(inputs, fmt.Sprintf(`%q:{"amount":%d}`, s.Name, amount))
 	}
-	body := fmt.Sprintf(`{"definition":"%s","inputs":{%s}`, def.Name, strings.Join(inputs, ","))
+	body := fmt.Sprintf(`{"definition":%q,"inputs":{%s}`, def.Name, strings.Join(inputs, ","))
 	if !own.IsZero() {
 		body += `,"id":"` + own.String() + `"`
 	}
@@ -139,7 +139,7 @@ func (w *world) drawBody(def *saga.Definition, own saga.ID) []byte {
 		longest = 10 * time.Second
 	}
 	if w.rnd.IntN(2) == 0 {
-		body += fmt.Sprintf(`,"timeout":"%s"`, w.tail(time.Second, longest))
+		body += fmt.Sprintf(`,"timeout":%q`, w.tail(time.Second, longest).String())
 	}
 	return []byte(body + "}")
 }

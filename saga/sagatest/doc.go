@@ -17,7 +17,9 @@
 //	server.go         what databases have in common: commits whose answer       faults.go         what goes wrong, crash points (section K)
 //	                  is lost, clocks that jump, outages                        definitions.go    random definitions, user code and its moods
 //	database.go       the coordinators' database                                client.go         orders, repetitions, cancels
-//	coordinator.go    the lane: judge, commit, hand off, acknowledge            operator.go       replays, discards, resolves, inquiries
+//	coordinator.go    a coordinator's queue, cache and replies                  operator.go       replays, discards, resolves, inquiries
+//	batch.go          the lane: judge, commit, hand off, acknowledge            forge.go          others' names, other contents
+//	chores.go         timers, floor, retention, submissions
 //	relay.go gate.go  the outbox's publisher; what may be sent now              disaster.go       databases that lose what they acknowledged
 //	bag.go            NATS                                                      sabotage.go       the model without one of its safeguards
 //	participant.go    one local transaction per command                         invariants.go     what is true of a transaction at every moment

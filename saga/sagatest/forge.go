@@ -41,3 +41,31 @@ func (w *world) forgeFor(r *record) {
 		return
 	}
 }
+
+// sendOther sends the command of an operation that its participant has carried out again, with another body: a conflict,
+// which changes nothing (B1).
+func (w *world) sendOther(r *record) {
+	h := w.history(r.tx.ID)
+	for _, s := range r.def.Steps {
+		for _, phase := range []saga.Phase{saga.PhaseTry, saga.PhaseConfirm, saga.PhaseCancel} {
+			cmd, sent := h.last[slot{s.Name, phase}]
+			row := w.participant(s.Participant).db.row(rowKey{r.tx.ID, s.Name})
+			if !sent || row.Recorded(phase).ContentSHA256 == [32]byte{} || row.State == saga.BarrierTrying || w.rnd.IntN(2) == 0 {
+				continue
+			}
+			cmd.ReplyTo = wire.ReplySubject(prefix, cmd.Participant, 0)
+			cmd.Body = append([]byte(" "), cmd.Body...)
+			cmd.ContentSHA256 = saga.ContentSHA256(cmd.Action, cmd.Body)
+			m, err := wire.EncodeCommand(prefix, cmd)
+			if err != nil {
+				w.violated("S1.4", r.tx.ID, "a command cannot be encoded: %v", err)
+				return
+			}
+			delete(m.Header, wire.HeaderMsgID) // or it would be dropped as a copy
+			w.note(r.tx.ID, "forger", "sends %s with another body", commandText{cmd})
+			w.forged[r.tx.ID] = true
+			w.bag.store(m, r.tx.ID)
+			return
+		}
+	}
+}

@@ -25,13 +25,16 @@ type sending struct {
 // passage is what a round has asked the gate for, and what it has seen to tell it once it is stored.
 type passage struct {
 	gate     *gate
-	admitted []admission
+	admitted []permit
+	parked   []permit
 	seen     []observation
 }
 
-type admission struct {
+// permit is an attempt that the gate let through, or parked.
+type permit struct {
 	request flow.Attempt
 	to      string
+	wait    saga.Wait
 	at      time.Time
 }
 
@@ -47,7 +50,7 @@ func (w *world) drawFlow() flow.Policy {
 		return flow.Policy{}
 	}
 	return flow.Policy{
-		RetryPercent: 10, RetryFloor: 1, BreakerTimeouts: 1 + w.rnd.IntN(4),
+		InFlightMax: 2 + w.rnd.IntN(10), RetryPercent: 10, RetryFloor: 1, BreakerTimeouts: 1 + w.rnd.IntN(4),
 		BreakerPauseMax: w.between(time.Second, 20*time.Second), Probes: 1 + w.rnd.IntN(3), CeilingMin: 1 + w.rnd.IntN(20),
 	}
 }
@@ -61,10 +64,12 @@ func newGate(c *coordinator) *gate {
 // Ask asks for one attempt (saga.Gate).
 func (p *passage) Ask(r saga.SendRequest, now time.Time) (saga.Wait, time.Time) {
 	wait, until := p.gate.flow.Ask(r, now)
+	asked := permit{request: flow.AttemptOf(r), to: r.Command.Participant, wait: wait, at: now}
 	if wait == saga.WaitNone {
-		p.admitted = append(p.admitted, admission{request: flow.AttemptOf(r), to: r.Command.Participant, at: now})
+		p.admitted = append(p.admitted, asked)
 		p.gate.c.w.checkBudget(p.gate, r)
 	} else {
+		p.parked = append(p.parked, asked)
 		p.gate.c.w.waits[wait]++
 	}
 	return wait, until
@@ -73,17 +78,22 @@ func (p *passage) Ask(r saga.SendRequest, now time.Time) (saga.Wait, time.Time) 
 // take adds what another passage asked for and saw.
 func (p *passage) take(other *passage) {
 	p.admitted = append(p.admitted, other.admitted...)
+	p.parked = append(p.parked, other.parked...)
 	p.seen = append(p.seen, other.seen...)
 }
 
-// abandon gives back what was let through: it is not sent, or will be asked for again.
+// abandon gives back what was let through and the slots of what was not: nothing of it is stored, and it will be asked for
+// again.
 func (p *passage) abandon() {
 	for _, a := range p.admitted {
-		p.gate.flow.Flow(a.to).Return(a.request, a.at)
+		p.gate.flow.Return(a.to, a.request, a.at)
 		s := p.gate.sends[a.to]
 		p.gate.sends[a.to] = s[:max(len(s)-1, 0)]
 	}
-	p.admitted = nil
+	for _, a := range p.parked {
+		p.gate.flow.Unpark(a.to, a.wait, a.at)
+	}
+	p.admitted, p.parked = nil, nil
 }
 
 // stored tells the gate what has happened, now that it is committed.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/sagacity-tx/sagacity/saga"
 	"github.com/sagacity-tx/sagacity/saga/wire"
@@ -17,8 +18,8 @@ type Violation struct {
 	Text        string
 }
 
-// Error says it in a sentence.
-func (v *Violation) Error() string {
+// String says it in a sentence.
+func (v *Violation) String() string {
 	about := ""
 	if !v.Transaction.IsZero() {
 		about = " of transaction " + v.Transaction.String()
@@ -88,7 +89,7 @@ func (w *world) stored(wr *write, before, after *record) {
 	for i := range wr.judged {
 		w.transition(h, after.def, &wr.judged[i])
 	}
-	if after.incidents > 0 && before != nil && after.incidents != before.incidents {
+	if after.incidents > 0 && before != nil && after.incidents != before.incidents && !w.forged[id] {
 		w.violated("S2.10", id, "an incident is filed, although all participants obey")
 	}
 }
@@ -343,6 +344,9 @@ func (w *world) checkFound(id saga.ID, r *record) {
 func (w *world) checkForgotten(r *record) {
 	if !r.tx.Status.Terminal() || r.openLetters() > 0 {
 		w.violated("I-10", r.tx.ID, "retention drops it while it is %s", r.tx.Status)
+	}
+	if age := w.database.now().Sub(r.tx.FinishedAt); age < w.retention-time.Minute { // clocks are set
+		w.violated("I-9", r.tx.ID, "retention drops it %s after its end", age)
 	}
 }
 

@@ -2,6 +2,7 @@ package sagatest
 
 import (
 	"bytes"
+	"errors"
 	"time"
 
 	"github.com/sagacity-tx/sagacity/saga/relay"
@@ -79,14 +80,13 @@ func (p *publisher) publish(it *published) {
 }
 
 func resultOf(err error) relay.Result {
-	switch err {
-	case nil:
+	switch {
+	case err == nil:
 		return relay.Acknowledged
-	case errQueueFull:
+	case errors.Is(err, errQueueFull):
 		return relay.Blocked
-	default:
-		return relay.Transient
 	}
+	return relay.Transient
 }
 
 // settle does with a row what its message's answer means.

@@ -75,11 +75,13 @@ type world struct {
 	moods      map[suspectKey]mood
 	replays    map[suspectKey]int
 	gone       map[saga.ID]bool // forgotten by retention
+	forged     map[saga.ID]bool // somebody sent a command with another body: answers to it are incidents
 	run        int              // numbers everything that user code or a gateway makes
 	ids        uint64
 
 	statuses  map[saga.Status]int // of transactions when everything has ended
 	histories map[saga.ID]*history
+	heard     map[string]time.Time // when any coordinator got a participant's last reply, by the database's clock
 	disaster  disaster
 	detected  map[string]int
 	touched   []saga.ID
@@ -105,8 +107,8 @@ func newWorld(o Options) *world {
 	w := &world{
 		mode: o.Mode, sabotage: o.Sabotage, rnd: rand.New(rand.NewPCG(o.Seed, 0x5a6ac17)), coverage: Coverage{},
 		numbers: map[string]int{}, orders: map[saga.ID]*order{}, moods: map[suspectKey]mood{}, replays: map[suspectKey]int{},
-		gone: map[saga.ID]bool{}, histories: map[saga.ID]*history{}, statuses: map[saga.Status]int{},
-		detected: map[string]int{}, waits: map[saga.Wait]int{},
+		gone: map[saga.ID]bool{}, forged: map[saga.ID]bool{}, histories: map[saga.ID]*history{}, statuses: map[saga.Status]int{},
+		detected: map[string]int{}, heard: map[string]time.Time{}, waits: map[saga.Wait]int{},
 		tracing: o.Trace, traceOf: o.TraceOf,
 	}
 	if w.mode == "" {
@@ -354,6 +356,7 @@ func (w *world) forge() {
 			continue
 		}
 		w.forgeFor(r)
+		w.sendOther(r)
 		return
 	}
 }

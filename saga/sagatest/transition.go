@@ -45,6 +45,7 @@ func (w *world) transition(h *history, def *saga.Definition, j *judged) {
 	}
 	checkDecision(h, def, j, must)
 	checkForeign(def, j, must)
+	w.checkExhausted(def, j, must)
 	if j.effects.Changed {
 		checkCommands(h, def, j, must)
 		checkLetters(h, def, j, must)
@@ -92,6 +93,28 @@ func checkDecision(h *history, def *saga.Definition, j *judged, must mustFunc) {
 }
 
 func cancellable(k saga.Kind) bool { return k == saga.KindSaga || k == saga.KindTCC }
+
+// codeTimeout is what Step calls an attempt without a reply.
+const codeTimeout = "timeout"
+
+// checkExhausted: an attempt without a reply counts only if its participant answered others since it was sent (S2.8).
+func (w *world) checkExhausted(def *saga.Definition, j *judged, must mustFunc) {
+	if _, woken := j.event.(saga.Woken); !woken {
+		return
+	}
+	for i := range def.Steps {
+		was, is := &j.before.Steps, &j.after.Steps
+		if len(*was) == 0 {
+			return
+		}
+		before, after := &(*was)[i].Try, &(*is)[i].Try
+		exhausted := j.after.Cause.Why == saga.WhyExhausted && j.after.Cause.Code == codeTimeout && j.after.Cause.Step == def.Steps[i].Name &&
+			j.before.Cause != j.after.Cause
+		died := before.State != saga.OperationDead && after.State == saga.OperationDead && after.LastCode == codeTimeout
+		must(!exhausted && !died || w.heard[def.Steps[i].Participant].After(before.SentAt), "S2.8",
+			"%s is exhausted by silence: nothing was heard of %s since %s", def.Steps[i].Name, def.Steps[i].Participant, before.SentAt)
+	}
+}
 
 // checkForeign: nobody may answer for another participant or tenant (I-14).
 func checkForeign(def *saga.Definition, j *judged, must mustFunc) {

@@ -46,9 +46,10 @@ func TestViolation(t *testing.T) {
 			t.Errorf("the output does not say %q:\n%s", want, out)
 		}
 	}
-	seed := strings.TrimSuffix(strings.Fields(out[strings.Index(out, "\nseed ")+6:])[0], ":")
+	_, trace, _ := strings.Cut(out, "\nseed ")
+	seed, _, _ := strings.Cut(trace, ":")
 	code, again, _ := call("-seeds", "1", "-seed", seed, "-without", "without_version_check")
-	if code != 1 || again[strings.Index(again, "\nseed "):] != out[strings.Index(out, "\nseed "):] {
+	if _, traceAgain, _ := strings.Cut(again, "\nseed "); code != 1 || traceAgain != trace {
 		t.Errorf("seed %s again: exit %d, and other output", seed, code)
 	}
 }
