@@ -37,11 +37,13 @@ type conductor struct {
 	shard     int
 	ids       map[string]bool // message ids that were used
 	elsewhere string          // subject of a reply that nobody asked for
+
+	replies replies
 }
 
 // mailbox is where the reply to one command is expected.
 type mailbox struct {
-	letters chan *nats.Msg
+	letters chan answer
 	cmd     saga.Command
 	lost    bool
 	stores  atomic.Bool // of one that loses replies: it does not any more
@@ -57,6 +59,7 @@ func newConductor(ctx context.Context, c Config) (*conductor, error) {
 		return nil, err
 	}
 	k := &conductor{cfg: c, bus: b, lost: "lost-" + strings.ToLower(rand.Text()[:8]), boxes: map[string]*mailbox{}, ids: map[string]bool{}}
+	k.replies.ids = map[string]origin{}
 	if err := k.listen(ctx); err != nil {
 		return nil, errors.Join(err, k.close(ctx))
 	}
@@ -118,8 +121,10 @@ func (k *conductor) receive(m *nats.Msg) {
 		}
 		_ = m.Respond([]byte(ack)) // if it is lost the participant waits, as it may have to
 	}
+	a := readAnswer(m)
+	k.replies.see(box.cmd, a)
 	select {
-	case box.letters <- m:
+	case box.letters <- a:
 	default: // nobody reads so many
 	}
 }
@@ -134,7 +139,7 @@ func (k *conductor) address(cmd *saga.Command, lost bool) *mailbox {
 	defer k.mu.Unlock()
 	cmd.ReplyTo = wire.ReplySubject(prefix, k.cfg.Participant, k.shard)
 	k.shard = (k.shard + 1) % wire.ShardsMax
-	box := &mailbox{letters: make(chan *nats.Msg, lettersMax), cmd: *cmd, lost: lost}
+	box := &mailbox{letters: make(chan answer, lettersMax), cmd: *cmd, lost: lost}
 	k.boxes[cmd.ReplyTo] = box
 	return box
 }
@@ -194,8 +199,7 @@ func (k *conductor) read(ctx context.Context, box *mailbox, patience time.Durati
 	var odd answer
 	for {
 		select {
-		case m := <-box.letters:
-			a := readAnswer(m)
+		case a := <-box.letters:
 			if a.problem == "" && !a.answers(box.cmd) {
 				odd = answer{problem: fmt.Sprintf("a reply about %s, attempt %d, to the address of %s, attempt %d",
 					a.reply.Key(), a.reply.Attempt, box.cmd.Key(), box.cmd.Attempt)}

@@ -17,11 +17,12 @@ import (
 	"github.com/sagacity-tx/sagacity/saga/wire"
 )
 
-// Defaults of Config, and the step of every transaction of the suite.
+// Defaults of Config, and the step of every transaction of the suite. The transactions of one check have a second one.
 const (
 	DefaultTenant   = "participanttest"
 	DefaultPatience = 10 * time.Second
 	Step            = "step"
+	SecondStep      = "second-step"
 )
 
 // Config says whom to test and how. NATS, Participant and Actions are required. The participant has to be running, or
@@ -65,10 +66,12 @@ type Action struct {
 	Effects func(ctx context.Context, c Case) (Effect, error)
 }
 
-// Case is one transaction of the suite. It has one step, which is called Step.
+// Case is one step of a transaction of the suite. It is the only one, and called Step, apart from the check two-steps:
+// there a probe counts the effects of the step, or those of the transaction.
 type Case struct {
 	Tenant      string
 	Transaction saga.ID
+	Step        string // Step or SecondStep
 	Action      string
 	N           int // what Input was called with
 }

@@ -20,10 +20,10 @@ func TestGuide(t *testing.T) {
 		t.Errorf("%s does not have this table:\n%s", guide, table)
 	}
 	blocks := regexp.MustCompile("(?s)```(go|text)\n(.*?)```").FindAllStringSubmatch(page, -1)
-	if len(blocks) != 3 {
+	if len(blocks) != 4 {
 		t.Fatalf("%s has %d blocks", guide, len(blocks))
 	}
-	sources := read(t, "../../examples/hotel/torture_test.go") + read(t, "example_test.go")
+	sources := read(t, "../../examples/hotel/torture_test.go") + read(t, "example_test.go") + read(t, "../../coordinator/coordinatortest/example_test.go")
 	for _, block := range blocks {
 		switch {
 		case block[1] == "go" && !strings.Contains(sources, block[2]):

@@ -26,11 +26,20 @@ type handmade struct {
 	bug    bug
 
 	mu      sync.Mutex
-	rows    map[saga.ID]saga.BarrierRow
-	effects map[saga.ID]participanttest.Effect
+	rows    map[stepKey]saga.BarrierRow
+	effects map[stepKey]participanttest.Effect
 	runs    int
 	lastN   int // that the probe was asked about
 }
+
+// stepKey is what the rows of the barrier and of the business are found by (S1.1).
+type stepKey struct {
+	tenant      string
+	transaction saga.ID
+	step        string
+}
+
+func keyOf(cmd saga.Command) stepKey { return stepKey{cmd.Tenant, cmd.Transaction, cmd.Step} }
 
 // bug is what a participant does wrong. The zero value is right.
 type bug struct {
@@ -46,6 +55,10 @@ type bug struct {
 	mute saga.Phase
 	// leaky leaves in place what a try that fails or refuses has changed.
 	leaky bool
+	// msgID changes the message id of a reply.
+	msgID func(cmd saga.Command, r saga.Reply) string
+	// stepless keys the barrier's rows by the transaction alone.
+	stepless bool
 }
 
 // handmadeKinds are its actions.
@@ -53,7 +66,7 @@ var handmadeKinds = map[string]saga.Kind{"hold": saga.KindTCC, "take": saga.Kind
 
 func startHandmade(t *testing.T, b bug) *handmade {
 	t.Helper()
-	h := &handmade{prefix: testdb.Prefix(t), bug: b, rows: map[saga.ID]saga.BarrierRow{}, effects: map[saga.ID]participanttest.Effect{}}
+	h := &handmade{prefix: testdb.Prefix(t), bug: b, rows: map[stepKey]saga.BarrierRow{}, effects: map[stepKey]participanttest.Effect{}}
 	var err error
 	if h.bus, err = bus.New(testdb.NATS(t), bus.Config{Prefix: h.prefix, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
@@ -92,6 +105,9 @@ func (h *handmade) handle(ctx context.Context, d *bus.Delivery) {
 		reply = h.execute(cmd)
 	}
 	m, err := wire.EncodeReply(reply, cmd.ReplyTo)
+	if h.bug.msgID != nil && err == nil {
+		m.Header[wire.HeaderMsgID] = []string{h.bug.msgID(cmd, reply)}
+	}
 	if h.bug.ackFirst {
 		_ = d.Ack()
 	}
@@ -109,7 +125,11 @@ func (h *handmade) handle(ctx context.Context, d *bus.Delivery) {
 func (h *handmade) execute(cmd saga.Command) saga.Reply {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	row := h.rows[cmd.Transaction]
+	key := keyOf(cmd)
+	if h.bug.stepless {
+		key.step = ""
+	}
+	row := h.rows[key]
 	seen := cmd
 	if h.bug.content != nil {
 		seen = h.bug.content(row, cmd)
@@ -119,13 +139,13 @@ func (h *handmade) execute(cmd saga.Command) saga.Reply {
 		v, next = h.bug.enter(h, row, cmd, v, next)
 	}
 	if v.Do == saga.DoRun {
-		before := h.effects[cmd.Transaction]
+		before := h.effects[keyOf(cmd)]
 		v, next = saga.Conclude(next, seen, h.work(cmd))
 		if v.Reply.Outcome != saga.OutcomeDone && !h.bug.leaky {
-			h.effects[cmd.Transaction] = before
+			h.effects[keyOf(cmd)] = before
 		}
 	}
-	h.rows[cmd.Transaction] = next
+	h.rows[key] = next
 	v.Reply.ContentSHA256 = cmd.ContentSHA256
 	if h.bug.answer != nil {
 		return h.bug.answer(h, cmd, v.Reply)
@@ -168,7 +188,7 @@ func (h *handmade) work(cmd saga.Command) saga.Ran {
 
 // do changes the business data.
 func (h *handmade) do(cmd saga.Command) {
-	e := h.effects[cmd.Transaction]
+	e := h.effects[keyOf(cmd)]
 	switch tcc := cmd.Kind == saga.KindTCC; {
 	case cmd.Phase == saga.PhaseTry && tcc:
 		e.Held++
@@ -182,14 +202,14 @@ func (h *handmade) do(cmd saga.Command) {
 	default:
 		e.Final--
 	}
-	h.effects[cmd.Transaction] = e
+	h.effects[keyOf(cmd)] = e
 }
 
 func (h *handmade) probe(_ context.Context, c participanttest.Case) (participanttest.Effect, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lastN = max(h.lastN, c.N)
-	return h.effects[c.Transaction], nil
+	return h.effects[stepKey{c.Tenant, c.Transaction, c.Step}], nil
 }
 
 func (h *handmade) config(nc *nats.Conn, names ...string) participanttest.Config {

@@ -21,7 +21,7 @@ const (
 	attemptsAfterRestart = 5 // within Config.Patience
 )
 
-// transaction is one transaction of a check, with its one step.
+// transaction is one transaction of a check, with its one step; of a transaction with two steps it is one of them.
 type transaction struct {
 	t        *trial
 	c        Case
@@ -48,8 +48,16 @@ type op struct {
 	notes []string
 }
 
+// what returns which operation it is: "try", "try of second-step".
+func (o op) what() string {
+	if o.cmd.Step == SecondStep {
+		return string(o.cmd.Phase) + " of " + SecondStep
+	}
+	return string(o.cmd.Phase)
+}
+
 func (o op) String() string {
-	s := string(o.cmd.Phase)
+	s := o.what()
 	if o.cmd.Verb != saga.VerbExecute {
 		s = fmt.Sprintf("%s about the %s", o.cmd.Verb, s)
 	}
@@ -138,7 +146,7 @@ func (x *transaction) op(phase saga.Phase, twists []twist) op {
 		body = saga.SettleBody(x.input, x.result)
 	}
 	o := op{cmd: saga.Command{
-		Verb: saga.VerbExecute, Tenant: x.c.Tenant, Transaction: x.c.Transaction, Step: Step, Phase: phase,
+		Verb: saga.VerbExecute, Tenant: x.c.Tenant, Transaction: x.c.Transaction, Step: x.c.Step, Phase: phase,
 		Kind: t.action.Kind, Participant: t.k.cfg.Participant, Action: t.action.Name,
 		Attempt: x.attempts[phase], Revision: 1,
 	}}

@@ -70,9 +70,14 @@ func (t *trial) beginWith(input func(n int) []byte) *transaction {
 	if len(t.lines) > 0 {
 		t.remark("(another transaction)")
 	}
+	return t.step(newID(), Step, input)
+}
+
+// step begins a step of a transaction.
+func (t *trial) step(id saga.ID, name string, input func(n int) []byte) *transaction {
 	*t.count++
 	x := &transaction{
-		t: t, c: Case{Tenant: t.k.cfg.Tenant, Transaction: newID(), Action: t.action.Name, N: *t.count},
+		t: t, c: Case{Tenant: t.k.cfg.Tenant, Transaction: id, Step: name, Action: t.action.Name, N: *t.count},
 		input: saga.Payload{Data: input(*t.count)}, bodies: map[saga.Phase][]byte{}, attempts: map[saga.Phase]int{},
 	}
 	t.all = append(t.all, x)
@@ -102,7 +107,7 @@ func (t *trial) note(o op, a answer) {
 
 // noteOnce leaves out an attempt that was answered like the one before.
 func (t *trial) noteOnce(o op, a answer) {
-	line := fmt.Sprintf("%s -> %s, sent again", o.cmd.Phase, a)
+	line := fmt.Sprintf("%s -> %s, sent again", o.what(), a)
 	if len(t.lines) == 0 || t.lines[len(t.lines)-1] != line {
 		t.lines = append(t.lines, line)
 	}

@@ -2,13 +2,16 @@ package participanttest_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sagacity-tx/sagacity/internal/testdb"
 	"github.com/sagacity-tx/sagacity/participant/participanttest"
@@ -48,7 +51,7 @@ var bugs = []struct {
 			}
 			return r
 		}},
-		[]string{"repeated-try", "conflict", "late-copy", "deadline", "refusal", "cancel-after-refusal", "copies-at-once", "any-order", "ack-after-reply", "reply-lost"},
+		[]string{"repeated-try", "conflict", "late-copy", "deadline", "refusal", "cancel-after-refusal", "two-steps", "copies-at-once", "any-order", "ack-after-reply", "reply-lost"},
 	},
 	{
 		"success-for-refused-and-hanging", "hold",
@@ -121,6 +124,95 @@ var bugs = []struct {
 		}},
 		[]string{"fence-after-try", "try-and-cancel-at-once", "any-order"},
 	},
+	{
+		"step-ignored", "hold",
+		bug{stepless: true},
+		[]string{"two-steps"},
+	},
+	{
+		"step-ignored-without-cancel", "tell",
+		bug{stepless: true},
+		[]string{"two-steps"},
+	},
+	{
+		"tombstone-for-all-steps", "take",
+		bug{enter: func(h *handmade, row saga.BarrierRow, cmd saga.Command, v saga.Verdict, next saga.BarrierRow) (saga.Verdict, saga.BarrierRow) {
+			for key, other := range h.rows {
+				if v.Do == saga.DoRun && cmd.Phase == saga.PhaseTry && key.transaction == cmd.Transaction && other.State == saga.BarrierNullCancelled {
+					return saga.Admit(other, cmd, time.Now())
+				}
+			}
+			return v, next
+		}},
+		[]string{"two-steps"},
+	},
+	{
+		"cancel-of-all-steps", "hold",
+		bug{enter: func(h *handmade, _ saga.BarrierRow, cmd saga.Command, v saga.Verdict, next saga.BarrierRow) (saga.Verdict, saga.BarrierRow) {
+			for key := range h.effects {
+				if v.Do == saga.DoRun && cmd.Phase == saga.PhaseCancel && key.transaction == cmd.Transaction && key.step != cmd.Step {
+					h.effects[key] = participanttest.Effect{}
+				}
+			}
+			return v, next
+		}},
+		[]string{"two-steps"},
+	},
+	{
+		"hash-of-the-body-alone", "take",
+		bug{answer: func(_ *handmade, cmd saga.Command, r saga.Reply) saga.Reply {
+			r.ContentSHA256 = sha256.Sum256(cmd.Body)
+			return r
+		}},
+		[]string{"reply-repeats-command"},
+	},
+	{
+		"revision-not-repeated", "tell",
+		bug{answer: func(_ *handmade, _ saga.Command, r saga.Reply) saga.Reply {
+			r.Revision = 1
+			return r
+		}},
+		[]string{"reply-repeats-command"},
+	},
+	{
+		"message-id-without-phase", "hold",
+		bug{msgID: func(cmd saga.Command, r saga.Reply) string {
+			return fmt.Sprintf("%s/%s/%s/%d/%s", cmd.Transaction, cmd.Step, cmd.Verb, cmd.Attempt, r.Outcome)
+		}},
+		[]string{"reply-message-id"},
+	},
+	{
+		"message-id-without-attempt", "hold",
+		bug{msgID: func(cmd saga.Command, r saga.Reply) string {
+			attempt := cmd.Attempt
+			if cmd.Phase != saga.PhaseTry { // of confirms and cancels only
+				attempt = 0
+			}
+			return fmt.Sprintf("%s/%s/%d/%s", cmd.Key(), cmd.Verb, attempt, r.Outcome)
+		}},
+		[]string{"reply-message-id"},
+	},
+	{
+		"message-id-without-step", "take",
+		bug{msgID: func(cmd saga.Command, r saga.Reply) string {
+			return fmt.Sprintf("%s/%s/%s/%d/%s", cmd.Transaction, cmd.Phase, cmd.Verb, cmd.Attempt, r.Outcome)
+		}},
+		[]string{"reply-message-id"},
+	},
+	{
+		"message-id-without-outcome", "take",
+		bug{msgID: func(cmd saga.Command, _ saga.Reply) string {
+			return fmt.Sprintf("%s/%s/%d", cmd.Key(), cmd.Verb, cmd.Attempt)
+		}},
+		[]string{"reply-message-id"},
+	},
+	{
+		"message-id-without-transaction", "tell",
+		bug{msgID: func(cmd saga.Command, r saga.Reply) string {
+			return fmt.Sprintf("%s/%s/%s/%d/%s", cmd.Step, cmd.Phase, cmd.Verb, cmd.Attempt, r.Outcome)
+		}},
+		[]string{"reply-message-id"},
+	},
 }
 
 func TestWrong(t *testing.T) {
@@ -141,6 +233,8 @@ func TestWrong(t *testing.T) {
 	}
 }
 
+var transactionID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+
 // wantWrong wants exactly these checks to be WRONG, with the texts of the golden file.
 func wantWrong(t *testing.T, report participanttest.Report, names []string, golden string) {
 	t.Helper()
@@ -155,7 +249,7 @@ func wantWrong(t *testing.T, report participanttest.Report, names []string, gold
 	if !slices.Equal(got, names) || report.OK() {
 		t.Errorf("WRONG are %q, want %q\n%s", got, names, text.Bytes())
 	}
-	wantGolden(t, golden, text.Bytes())
+	wantGolden(t, golden, transactionID.ReplaceAll(text.Bytes(), []byte("(transaction)")))
 	for _, c := range report.Checks {
 		if c.Verdict == participanttest.Wrong && (c.Rule == "" || c.Rules == "" || c.Expected == "" || c.Came == "" || c.Fix == "" || len(c.Sent) == 0 || strings.Contains(c.Text(), "%!")) {
 			t.Errorf("%s does not say all: %+v", c.Name, c)

@@ -20,6 +20,7 @@ type bag struct {
 	consumers map[string]*consumer  // by name
 	answered  map[string]bool       // attempts of which a reply was stored; for the check of B5
 	accepted  map[string]bool       // ids of messages that were stored; for the check of C2
+	past      []*message            // replies that were stored: copies of them may come at any time
 }
 
 type dedupEntry struct {
@@ -148,12 +149,29 @@ func (b *bag) store(m wire.Message, about saga.ID) {
 			stored.expires = w.now.add(d)
 		}
 	}
+	if stored.to.name == replies && len(b.past) < pastMax {
+		b.past = append(b.past, stored)
+	}
 	if w.chance(messageLost) {
 		return
 	}
 	b.send(stored)
 	if w.chance(messageDuplicated) {
 		w.after(w.tail(time.Millisecond, delayMax), func() { b.send(stored) })
+	}
+}
+
+// pastMax bounds the replies that are kept to be delivered again.
+const pastMax = 2000
+
+// echo delivers n of the replies that were ever stored once more, whatever has become of them: the network repeats without
+// bound, and what is late by hours meets other states than what is late by seconds.
+func (b *bag) echo(n int, within time.Duration) {
+	w := b.w
+	for range min(n, len(b.past)) {
+		again := *b.past[w.rnd.IntN(len(b.past))]
+		again.gone, again.wipes, again.expires, again.turn = false, b.wipes, 0, 0
+		w.after(w.between(0, within), func() { b.send(&again) })
 	}
 }
 

@@ -157,6 +157,7 @@ func (w *world) play() {
 	w.scheduleOrders()
 	w.scheduleOperators()
 	w.scheduleFaults()
+	w.scheduleEchoes()
 	w.scheduleRetention()
 	w.scheduleDisasters()
 	w.until(instant(w.active + w.gap))
@@ -166,6 +167,9 @@ func (w *world) play() {
 	w.stopFaults()
 	w.until(w.now.add(endsAlone))
 	w.checkWaiting()
+	w.help()
+	w.bag.echo(2*len(w.bag.past), 10*time.Minute)
+	w.until(w.now.add(20 * time.Minute))
 	w.help()
 	w.checkRest()
 	for _, rec := range w.database.rows {
@@ -253,6 +257,20 @@ func (w *world) forget() {
 	w.askAgain()
 	w.until(w.now.add(delayMax))
 	w.help()
+}
+
+// scheduleEchoes delivers old replies again while the world is under way.
+func (w *world) scheduleEchoes() {
+	var again func()
+	again = func() {
+		if w.now < instant(w.active) {
+			w.bag.echo(w.rnd.IntN(20), 10*time.Second)
+			w.after(w.between(time.Second, 20*time.Second), again)
+		}
+	}
+	if w.rnd.IntN(3) == 0 {
+		w.after(w.between(time.Second, 20*time.Second), again)
+	}
 }
 
 // scheduleRetention lets retention pass now and then while faults last.
