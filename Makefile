@@ -99,6 +99,10 @@ verify-lint: $(LINT)
 sim: ## Simulate transactions in a world of crashes and losses (SEEDS=2000 SEED=… ARGS="-mode disaster")
 	@$(GO) run -ldflags '$(LDFLAGS)' ./saga/sagatest/sim -seeds '$(SEEDS)' $(if $(SEED),-seed '$(SEED)') $(ARGS)
 
+.PHONY: model
+model: ## Explore every state of small transactions (ARGS="-steps 2 -attempts 2")
+	@$(GO) run ./saga/sagatest/model/cmd $(ARGS)
+
 .PHONY: mutants
 mutants: ## Remove each safeguard in turn and show which test notices (ARGS="-only tombstone")
 	@scripts/ensure-postgres.sh
@@ -130,6 +134,8 @@ verify-long: ## Race detector, fuzzing and crash tests (FUZZTIME=20s CRASH_COUNT
 	@$(GO) test ./e2e -list Crash | grep '^Test' || { echo 'e2e has no crash test' >&2; exit 1; }
 	E2E_LONG=1 $(GO) test ./e2e -run Crash -count=$(CRASH_COUNT) -timeout 120m
 	@$(MAKE) crash
+	@$(MAKE) model
+	@$(MAKE) sim SEEDS=20000
 
 ##@ Keep
 

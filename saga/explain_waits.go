@@ -106,7 +106,7 @@ var gates = map[Wait]struct {
 	WaitBreaker: {WaitForBreaker, "it has been silent, and its circuit breaker is open"},
 	WaitLimit:   {WaitForLimit, "it has as many attempts in flight as it may have"},
 	WaitCeiling: {WaitForCeiling, "its backlog drains at a bounded rate"},
-	WaitPause:   {WaitForPause, "it is paused"},
+	WaitPause:   {WaitForPause, "it is paused, and waits for an operator to resume it (coordinator pause list says what and why)"},
 }
 
 // silent reports whether the last attempt that ended got no reply.
@@ -265,6 +265,9 @@ func (x *explainer) nextAttempt() {
 	}
 	name := x.name(first, op.Phase)
 	switch {
+	case op.State == OperationWaiting && gates[op.Wait].text != "":
+		x.next(op.NextAt, "Attempt %d of the %s is sent when nothing holds it any more; that is looked at again %s.%s", op.Attempt+1, name, x.when(op.NextAt), others)
+		return
 	case op.State == OperationWaiting && x.now.Before(op.NextAt):
 		x.next(op.NextAt, "Attempt %d of the %s is sent %s.%s", op.Attempt+1, name, x.when(op.NextAt), others)
 		return

@@ -31,7 +31,7 @@ func TestHotelSurvives(t *testing.T) {
 	})
 
 	participanttest.Run(t, participanttest.Config{
-		NATS: nc, Participant: "hotel",
+		NATS: nc, Participant: "hotel", LeaveOut: []string{"failure", "killed-at-work"},
 		Actions: []participanttest.Action{{
 			Name: "book", Kind: saga.KindTCC,
 			Input:    func(n int) []byte { return fmt.Appendf(nil, `{"room":%d}`, n) },

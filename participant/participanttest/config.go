@@ -37,6 +37,10 @@ type Config struct {
 	// it need not wait until it answers. Nil: the checks that kill it are left out.
 	Restart func(ctx context.Context) error
 
+	// LeaveOut names checks that Run may leave out although something that they need is not given. What is left out without
+	// being named fails: a suite that says nothing of what it has not looked at proves less than it seems to.
+	LeaveOut []string
+
 	Tenant   string        // of all transactions; zero: DefaultTenant
 	Patience time.Duration // how long to wait for one definitive reply; zero: DefaultPatience
 	Seed     uint64        // of the random order of one check; zero: drawn, and printed in the report
