@@ -16,7 +16,7 @@ const (
 // budget. Any reply closes it, one to an attempt from before included.
 type breaker struct {
 	state    BreakerState
-	timeouts int           // in a row
+	timeouts int           // in a row, of a silent participant
 	since    time.Time     // when it became half-open
 	until    time.Time     // open: when it becomes half-open
 	pause    time.Duration // the last one

@@ -24,6 +24,7 @@ type Flow struct {
 	firsts, retries, answers window
 	flying                   flying
 	breaker                  breaker
+	heardAt                  time.Time // the last reply
 	ceiling                  int       // measured before the silence that a drain follows
 	closedAt                 time.Time // when the breaker closed
 	slot                     time.Time // the next to be given out to what is parked
@@ -116,13 +117,18 @@ func (f *Flow) Answered(endsAt, now time.Time) {
 
 // Heard says that the participant lives: a reply came that nobody was waiting for.
 func (f *Flow) Heard(now time.Time) {
+	f.heardAt = later(f.heardAt, now)
 	if f.breaker.answered() {
 		f.closedAt = now
 	}
 }
 
-// TimedOut says that an attempt sent at an instant got no reply in time.
+// TimedOut says that an attempt sent at an instant got no reply in time. If the participant has answered others meanwhile it
+// is not silent (S2.8): one of its processes may have died, with all that it had in hand.
 func (f *Flow) TimedOut(sentAt, now time.Time) {
+	if f.heardAt.After(sentAt) {
+		return
+	}
 	measured := f.Ceiling(now)
 	if f.breaker.timedOut(f.policy, sentAt, now) && !f.Draining(now) {
 		f.ceiling = measured

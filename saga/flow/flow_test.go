@@ -49,32 +49,32 @@ func TestBudget(t *testing.T) {
 // Silence opens the breaker; after a pause some probes go through; any reply closes it (R2).
 func TestBreaker(t *testing.T) {
 	f := flow.New(flow.Policy{BreakerTimeouts: 3, BreakerPauseMin: time.Second, BreakerPauseMax: 4 * time.Second, Probes: 2})
-	for range 6 {
-		ask(t, f, flow.Attempt{}, at(0), saga.WaitNone)
+	f.TimedOut(at(0), at(10))
+	f.TimedOut(at(0), at(10))
+	f.Answered(at(10), at(10)) // no silence: what was sent before does not count
+	for range 20 {
+		f.TimedOut(at(9), at(19))
 	}
-	f.TimedOut(at(0), at(10))
-	f.TimedOut(at(0), at(10))
-	f.Answered(at(0), at(10)) // no silence
-	f.TimedOut(at(0), at(10))
-	f.TimedOut(at(0), at(10))
-	ask(t, f, flow.Attempt{}, at(10), saga.WaitNone)
-	f.TimedOut(at(0), at(10.1))
-	ask(t, f, flow.Attempt{}, at(11), saga.WaitBreaker)
-	ask(t, f, flow.Attempt{}, at(11.2), saga.WaitNone)
-	ask(t, f, flow.Attempt{}, at(11.2), saga.WaitNone)
-	ask(t, f, flow.Attempt{}, at(11.2), saga.WaitBreaker)
-	f.TimedOut(at(10), at(12)) // from before: says nothing about the probes
-	if got := f.Breaker(at(12)); got != flow.BreakerHalfOpen {
+	ask(t, f, flow.Attempt{}, at(19), saga.WaitNone)
+	for range 3 {
+		f.TimedOut(at(10.1), at(20.1))
+	}
+	ask(t, f, flow.Attempt{}, at(21), saga.WaitBreaker)
+	ask(t, f, flow.Attempt{}, at(21.2), saga.WaitNone)
+	ask(t, f, flow.Attempt{}, at(21.2), saga.WaitNone)
+	ask(t, f, flow.Attempt{}, at(21.2), saga.WaitBreaker)
+	f.TimedOut(at(20), at(22)) // from before: says nothing about the probes
+	if got := f.Breaker(at(22)); got != flow.BreakerHalfOpen {
 		t.Errorf("an attempt from before the probes made it %s", got)
 	}
-	f.TimedOut(at(11.2), at(21.2))
-	ask(t, f, flow.Attempt{}, at(23), saga.WaitBreaker) // the pause has doubled
-	if got := f.Breaker(at(23.3)); got != flow.BreakerHalfOpen {
+	f.TimedOut(at(21.2), at(31.2))
+	ask(t, f, flow.Attempt{}, at(33), saga.WaitBreaker) // the pause has doubled
+	if got := f.Breaker(at(33.3)); got != flow.BreakerHalfOpen {
 		t.Errorf("after the pause it is %s", got)
 	}
-	ask(t, f, flow.Attempt{}, at(23.3), saga.WaitNone)
-	f.Answered(at(23.3), at(24))
-	if got := f.Breaker(at(24)); got != flow.BreakerClosed {
+	ask(t, f, flow.Attempt{}, at(33.3), saga.WaitNone)
+	f.Answered(at(43.3), at(34))
+	if got := f.Breaker(at(34)); got != flow.BreakerClosed {
 		t.Errorf("after a reply it is %s", got)
 	}
 }
