@@ -23,74 +23,33 @@ func newGate(p flow.Policy, autoPause int) *gate {
 	return &gate{flow: flow.NewGate(func(string) flow.Policy { return p }), alarm: flow.NewAlarm(autoPause)}
 }
 
-// passage is what a round has asked the gate for, and what it has seen to tell it once it is stored.
+// passage is a round's, of a gate that all lanes share.
 type passage struct {
-	gate     *gate
-	admitted []permit
-	parked   []permit
-	seen     []observation
+	flow.Passage
+	gate *gate
 }
 
-// permit is an attempt that the gate let through, or parked.
-type permit struct {
-	request flow.Attempt
-	to      string
-	wait    saga.Wait
-	at      time.Time
-}
-
-// observation is an event and the transaction before and after it.
-type observation struct {
-	def           *saga.Definition
-	before, after saga.Transaction
-	event         saga.Event
-}
+func (g *gate) passage() passage { return passage{Passage: g.flow.Passage(), gate: g} }
 
 // Ask asks for one attempt (saga.Gate).
 func (p *passage) Ask(r saga.SendRequest, now time.Time) (saga.Wait, time.Time) {
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
-	wait, until := p.gate.flow.Ask(r, now)
-	asked := permit{request: flow.AttemptOf(r), to: r.Command.Participant, wait: wait, at: now}
-	if wait == saga.WaitNone {
-		p.admitted = append(p.admitted, asked)
-	} else {
-		p.parked = append(p.parked, asked)
-	}
-	return wait, until
+	return p.Passage.Ask(r, now)
 }
 
-// take adds what another passage asked for and saw.
-func (p *passage) take(other *passage) {
-	p.admitted = append(p.admitted, other.admitted...)
-	p.parked = append(p.parked, other.parked...)
-	p.seen = append(p.seen, other.seen...)
-}
-
-// abandon gives back what was let through and the slots of what was not: nothing of it is stored, and it will be asked for
-// again.
-func (p *passage) abandon() {
-	if len(p.admitted)+len(p.parked) == 0 {
-		return
-	}
+// Abandon gives back what was asked for.
+func (p *passage) Abandon() {
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
-	for _, a := range p.admitted {
-		p.gate.flow.Return(a.to, a.request, a.at)
-	}
-	for _, a := range p.parked {
-		p.gate.flow.Unpark(a.to, a.wait, a.at)
-	}
+	p.Passage.Abandon()
 }
 
-// stored tells the gate what has happened, now that it is committed.
-func (p *passage) stored(now time.Time) {
+// Stored tells the gate what has happened.
+func (p *passage) Stored(now time.Time) {
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
-	for i := range p.seen {
-		o := &p.seen[i]
-		p.gate.flow.Observe(o.def, o.before, o.after, o.event, now)
-	}
+	p.Passage.Stored(now)
 }
 
 // inFlight returns how many attempts this coordinator waits for, by participant; those of zero are left out.

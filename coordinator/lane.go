@@ -154,7 +154,7 @@ func (l *lane) process(ctx context.Context, items []*item) {
 			items = r.deferred
 			continue
 		}
-		r.passage.abandon()
+		r.passage.Abandon()
 		l.forget(items)
 		failure := classify(err, decided)
 		doubt = doubt || failure == saga.FailureDoubt
@@ -278,7 +278,7 @@ func (l *lane) answerDuplicates(ctx context.Context, items []*item) ([]*item, er
 // finish publishes and acknowledges what a commit has made true. In doubt, the commit before may have happened.
 func (l *lane) finish(r *round, doubt bool) {
 	l.handOff(r.entries...)
-	r.passage.stored(l.store.clock.now())
+	r.passage.Stored(l.store.clock.now())
 	for _, w := range r.writes {
 		ended := w.changed && w.rec.tx.Status.Terminal()
 		if ended {

@@ -41,7 +41,7 @@ func (e *faultError) Error() string { return e.problem }
 // decide runs the events of the items on their transactions, which come from the cache or the database. In a
 // retry the submitted ones are looked up too: the commit before may have happened.
 func (l *lane) decide(ctx context.Context, items []*item, retry bool) (*round, error) {
-	r := &round{passage: passage{gate: l.gate}}
+	r := &round{passage: l.gate.passage()}
 	items = r.deferSecondKeys(items)
 	groups := group(items)
 	known, err := l.lookUp(ctx, groups, retry)
@@ -123,10 +123,10 @@ func (l *lane) lookUp(ctx context.Context, groups [][]*item, retry bool) (map[sa
 // decideGroup runs the events of one transaction in order. It reports false, and adds nothing to the round,
 // if a cached transaction did not expect one of them: it may be stale.
 func (l *lane) decideGroup(r *round, g []*item, rec *record, cached bool) (ok bool, err error) {
-	part := round{items: g, outcomes: make([]outcome, 0, len(g)), passage: passage{gate: l.gate}}
+	part := round{items: g, outcomes: make([]outcome, 0, len(g)), passage: l.gate.passage()}
 	defer func() {
 		if p := recover(); p != nil {
-			part.passage.abandon()
+			part.passage.Abandon()
 			err = &faultError{fmt.Sprintf("panic while deciding on transaction %s: %v\n%s", g[0].id, p, debug.Stack())}
 		}
 	}()
@@ -145,7 +145,7 @@ func (l *lane) decideGroup(r *round, g []*item, rec *record, cached bool) (ok bo
 		}
 		j, err := saga.Judge(w.about(it, cached), now, l.rnd)
 		if j.Reload {
-			part.passage.abandon()
+			part.passage.Abandon()
 			return false, nil
 		}
 		if err == nil {
@@ -161,7 +161,7 @@ func (l *lane) decideGroup(r *round, g []*item, rec *record, cached bool) (ok bo
 func (r *round) pass(w *write, it *item, j *saga.Judgement, now time.Time) {
 	before := w.rec.tx
 	j.Tx, j.Effects = saga.Park(w.rec.def, j.Tx, j.Effects, &r.passage, now)
-	r.passage.seen = append(r.passage.seen, observation{def: w.rec.def, before: before, after: j.Tx, event: it.event})
+	r.passage.See(w.rec.def, before, j.Tx, it.event)
 }
 
 // begin starts a new transaction, unless there is one of that id: then it returns the answer.
@@ -221,7 +221,7 @@ func (r *round) take(part *round, w *write) {
 	r.outcomes = append(r.outcomes, part.outcomes...)
 	r.audits = append(r.audits, part.audits...)
 	r.orphans = append(r.orphans, part.orphans...)
-	r.passage.take(&part.passage)
+	r.passage.Take(&part.passage.Passage)
 	if w.changed || w.woken {
 		w.rec.wakeAt = w.wake
 		r.bytes += w.bytes()

@@ -3,9 +3,8 @@ package flow
 import "time"
 
 const (
-	alarmWindow  = time.Minute
-	alarmBuckets = 60
-	causesMax    = 10_000 // that are counted at one time
+	alarmWindow = time.Minute
+	causesMax   = 10_000 // that are counted at one time
 )
 
 // Alarm finds out that operations of one action become dead letters for one cause by the dozen, as after a bad deploy
@@ -44,7 +43,7 @@ func (a *Alarm) Buried(c Cause, now time.Time) (count int) {
 		if len(a.counts) >= causesMax && !a.forget(now) {
 			return 0
 		}
-		fresh := newWindow(alarmBuckets, alarmWindow/alarmBuckets)
+		fresh := newWindow(alarmWindow)
 		w = &fresh
 		a.counts[c] = w
 	}

@@ -36,10 +36,8 @@ type Flow struct {
 func New(p Policy) *Flow {
 	return &Flow{
 		policy: p.WithDefaults(), share: 1, breaker: breaker{state: BreakerClosed},
-		firsts:  newWindow(int(budgetWindow/time.Second), time.Second),
-		retries: newWindow(int(budgetWindow/time.Second), time.Second),
-		answers: newWindow(int(peakWindow/time.Second), time.Second),
-		flying:  newFlying(),
+		firsts: newWindow(budgetWindow), retries: newWindow(budgetWindow), answers: newWindow(peakWindow),
+		flying: newFlying(),
 	}
 }
 
@@ -68,7 +66,7 @@ func (f *Flow) Ask(a Attempt, now time.Time) (saga.Wait, time.Time) {
 	case !f.breaker.allows(f.policy, now):
 		return saga.WaitBreaker, f.park(saga.WaitBreaker, later(now, f.breaker.until))
 	case a.Operator:
-	case max(f.InFlight(now)+f.others, 0) >= f.policy.InFlightMax:
+	case f.InFlight(now)+f.others >= f.policy.InFlightMax:
 		return saga.WaitLimit, f.park(saga.WaitLimit, now)
 	case a.Retry && !f.affordable(a, now):
 		return saga.WaitBudget, f.park(saga.WaitBudget, now)

@@ -6,7 +6,8 @@ import (
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
-// Gate holds the flows of all participants and what is paused. It implements saga.Gate. It is not safe for concurrent use.
+// Gate holds the flows of all participants and what is paused. Writes ask it through a Passage. It is not safe for
+// concurrent use.
 type Gate struct {
 	policy func(participant string) Policy
 	flows  map[string]*Flow
@@ -56,31 +57,16 @@ func (g *Gate) Share(coordinators int, othersInFlight map[string]int) {
 	}
 }
 
-// Ask decides about one attempt (saga.Gate).
-func (g *Gate) Ask(r saga.SendRequest, now time.Time) (saga.Wait, time.Time) {
+// ask decides about one attempt, and returns the flow that has counted it or given it a slot.
+func (g *Gate) ask(r saga.SendRequest, a Attempt, now time.Time) (*Flow, saga.Wait, time.Time) {
 	for i := range g.pauses {
 		if g.pauses[i].Holds(r) {
-			return saga.WaitPause, g.paused.park(saga.WaitPause, now.Add(pauseRecheck))
+			return g.paused, saga.WaitPause, g.paused.park(saga.WaitPause, now.Add(pauseRecheck))
 		}
 	}
-	return g.Flow(r.Command.Participant).Ask(AttemptOf(r), now)
-}
-
-// Return takes back an attempt that Ask let through at an instant, and that was not sent after all.
-func (g *Gate) Return(participant string, a Attempt, at time.Time) { g.Flow(participant).Return(a, at) }
-
-// Unpark takes back the slot that Ask gave to an attempt, whose operation was not stored so.
-func (g *Gate) Unpark(participant string, wait saga.Wait, now time.Time) {
-	f := g.Flow(participant)
-	if wait == saga.WaitPause {
-		f = g.paused
-	}
-	f.Unpark(now)
-}
-
-// AttemptOf returns what a flow needs to know of a request.
-func AttemptOf(r saga.SendRequest) Attempt {
-	return Attempt{Timeout: r.Command.Timeout, Retry: r.Retry, MustEnd: r.MustEnd, Operator: r.Operator}
+	f := g.Flow(r.Command.Participant)
+	wait, until := f.Ask(a, now)
+	return f, wait, until
 }
 
 // Observe tells the flows what an event has ended: it compares the operations before and after it. A reply shows that its

@@ -2,55 +2,53 @@ package flow
 
 import "time"
 
-// window counts events by time, in buckets of one width, over the time that its buckets cover.
+// window counts events by the second, over the last seconds.
 type window struct {
-	width  time.Duration
 	counts []int
 	total  int
-	last   int64 // number of the newest bucket; counts[last % len] is its
-	best   int   // the most events of a bucket that is over
-	bestAt int64 // the newest bucket when best was found
+	last   int64 // the newest second; counts[last % len] is its
+	best   int   // the most events of a second that is over
+	bestAt int64 // the newest second when best was found
 }
 
-func newWindow(buckets int, width time.Duration) window {
-	return window{width: width, counts: make([]int, buckets)}
-}
+// newWindow returns a window over a time of whole seconds.
+func newWindow(over time.Duration) window { return window{counts: make([]int, over/time.Second)} }
 
 // add counts n events at an instant. What the window does not cover is not counted.
 func (w *window) add(at time.Time, n int) {
-	bucket := w.bucket(at)
-	w.roll(bucket)
-	if bucket > w.last-int64(len(w.counts)) {
-		*w.count(bucket) += n
+	second := at.Unix()
+	w.roll(second)
+	if second > w.last-int64(len(w.counts)) {
+		*w.count(second) += n
 		w.total += n
 	}
 }
 
 // sum returns the events of the time that the window covers at an instant.
 func (w *window) sum(now time.Time) int {
-	w.roll(w.bucket(now))
+	w.roll(now.Unix())
 	return w.total
 }
 
-// peak returns the most events of a bucket that is over.
+// peak returns the most events of a second that is over.
 func (w *window) peak(now time.Time) int {
-	w.roll(w.bucket(now))
+	w.roll(now.Unix())
 	if w.bestAt != w.last {
 		w.best, w.bestAt = 0, w.last
-		for b := w.last - int64(len(w.counts)) + 1; b < w.last; b++ {
-			w.best = max(w.best, *w.count(b))
+		for s := w.last - int64(len(w.counts)) + 1; s < w.last; s++ {
+			w.best = max(w.best, *w.count(s))
 		}
 	}
 	return w.best
 }
 
-// roll makes a bucket the newest, unless a later one is.
-func (w *window) roll(bucket int64) {
-	if bucket-w.last >= int64(len(w.counts)) {
+// roll makes a second the newest, unless a later one is.
+func (w *window) roll(second int64) {
+	if second-w.last >= int64(len(w.counts)) {
 		clear(w.counts)
-		w.total, w.last = 0, bucket
+		w.total, w.last = 0, second
 	}
-	for w.last < bucket {
+	for w.last < second {
 		w.last++
 		oldest := w.count(w.last)
 		w.total -= *oldest
@@ -58,9 +56,7 @@ func (w *window) roll(bucket int64) {
 	}
 }
 
-func (w *window) bucket(at time.Time) int64 { return at.UnixNano() / int64(w.width) }
-
-func (w *window) count(bucket int64) *int {
+func (w *window) count(second int64) *int {
 	n := int64(len(w.counts))
-	return &w.counts[(bucket%n+n)%n]
+	return &w.counts[(second%n+n)%n]
 }

@@ -25,7 +25,7 @@ func (b *batch) judge() {
 	c := b.c
 	var known map[saga.ID]*record
 	wanted := b.wanted()
-	r := &round{b: b, passage: passage{gate: c.gate}}
+	r := &round{b: b, passage: c.gate.passage()}
 	load := func(ids []saga.ID, next func()) {
 		if len(ids) == 0 {
 			next()
@@ -131,7 +131,7 @@ func (r *round) judge(g []*item, rec *record, cached bool) bool {
 		next := *rec
 		w.rec = &next
 	}
-	part := round{b: r.b, passage: passage{gate: c.gate}}
+	part := round{b: r.b, passage: c.gate.passage()}
 	for _, it := range g {
 		if it.submit != nil {
 			if o, begun := w.begin(it); !begun {
@@ -168,7 +168,7 @@ func (r *round) judge(g []*item, rec *record, cached bool) bool {
 func (r *round) pass(w *write, it *item, j *saga.Judgement) {
 	before := w.rec.tx
 	j.Tx, j.Effects = saga.Park(w.rec.def, j.Tx, j.Effects, &r.passage, r.b.c.clock())
-	r.passage.seen = append(r.passage.seen, observation{def: w.rec.def, before: before, after: j.Tx, event: it.event})
+	r.passage.See(w.rec.def, before, j.Tx, it.event)
 }
 
 // begin starts a new transaction, unless there is one of that id.
@@ -277,7 +277,7 @@ func failureOf(err error) saga.Failure {
 func (r *round) finish() {
 	c := r.b.c
 	c.relay.handOff(r.rows)
-	r.passage.stored(c.clock())
+	r.passage.Stored(c.clock())
 	for _, w := range r.writes {
 		rec := *w.rec
 		switch {

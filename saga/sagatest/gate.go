@@ -22,29 +22,16 @@ type sending struct {
 	retry bool
 }
 
-// passage is what a round has asked the gate for, and what it has seen to tell it once it is stored.
+// passage is a round's, with the attempts that were let through for the check of I-13.
 type passage struct {
+	flow.Passage
 	gate     *gate
-	admitted []permit
-	parked   []permit
-	seen     []observation
+	admitted []string // the participant of each
 }
 
-// permit is an attempt that the gate let through, or parked.
-type permit struct {
-	request flow.Attempt
-	to      string
-	wait    saga.Wait
-	at      time.Time
-}
+func (g *gate) passage() passage { return passage{Passage: g.flow.Passage(), gate: g} }
 
-type observation struct {
-	def           *saga.Definition
-	before, after saga.Transaction
-	event         saga.Event
-}
-
-// drawPolicy draws how tightly participants are protected in this run.
+// drawFlow draws how tightly participants are protected in this run.
 func (w *world) drawFlow() flow.Policy {
 	if w.rnd.IntN(2) == 0 {
 		return flow.Policy{}
@@ -63,13 +50,11 @@ func newGate(c *coordinator) *gate {
 
 // Ask asks for one attempt (saga.Gate).
 func (p *passage) Ask(r saga.SendRequest, now time.Time) (saga.Wait, time.Time) {
-	wait, until := p.gate.flow.Ask(r, now)
-	asked := permit{request: flow.AttemptOf(r), to: r.Command.Participant, wait: wait, at: now}
+	wait, until := p.Passage.Ask(r, now)
 	if wait == saga.WaitNone {
-		p.admitted = append(p.admitted, asked)
+		p.admitted = append(p.admitted, r.Command.Participant)
 		p.gate.c.w.checkBudget(p.gate, r)
 	} else {
-		p.parked = append(p.parked, asked)
 		p.gate.c.w.waits[wait]++
 	}
 	return wait, until
@@ -77,31 +62,18 @@ func (p *passage) Ask(r saga.SendRequest, now time.Time) (saga.Wait, time.Time) 
 
 // take adds what another passage asked for and saw.
 func (p *passage) take(other *passage) {
+	p.Take(&other.Passage)
 	p.admitted = append(p.admitted, other.admitted...)
-	p.parked = append(p.parked, other.parked...)
-	p.seen = append(p.seen, other.seen...)
 }
 
-// abandon gives back what was let through and the slots of what was not: nothing of it is stored, and it will be asked for
-// again.
+// abandon gives back what was asked for.
 func (p *passage) abandon() {
-	for _, a := range p.admitted {
-		p.gate.flow.Return(a.to, a.request, a.at)
-		s := p.gate.sends[a.to]
-		p.gate.sends[a.to] = s[:max(len(s)-1, 0)]
+	p.Abandon()
+	for _, to := range p.admitted {
+		s := p.gate.sends[to]
+		p.gate.sends[to] = s[:max(len(s)-1, 0)]
 	}
-	for _, a := range p.parked {
-		p.gate.flow.Unpark(a.to, a.wait, a.at)
-	}
-	p.admitted, p.parked = nil, nil
-}
-
-// stored tells the gate what has happened, now that it is committed.
-func (p *passage) stored(now time.Time) {
-	for i := range p.seen {
-		o := &p.seen[i]
-		p.gate.flow.Observe(o.def, o.before, o.after, o.event, now)
-	}
+	p.admitted = nil
 }
 
 // share tells the gate of the other coordinators, as they tell each other in the database.
