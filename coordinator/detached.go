@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"errors"
 	"time"
 
 	"github.com/sagacity-tx/sagacity/dlq"
@@ -18,6 +17,7 @@ type Kept struct {
 	Client        string
 	RequestID     string // "" if it was submitted without a key
 	ContentSHA256 [32]byte
+	OwnID         bool      // the client made the id: it may be taken
 	WakeAt        time.Time // when something may be due
 }
 
@@ -45,14 +45,8 @@ func (k *Kept) Answer() []byte { return answerFor(k.Tx.ID) }
 // what may have changed since the same bytes were accepted, the times or the meaning of a name: look for the
 // stored answer first (I2). Errors: *saga.InvalidError, or find's.
 func ReadSubmission(p SubmitParams, now time.Time, find func(saga.DefinitionRef) (RegisteredDefinition, error)) (k *Kept, dated bool, err error) {
-	if p.RequestID != "" {
-		if err := saga.CheckRequestID(p.RequestID); err != nil {
-			return nil, false, err
-		}
-	}
-	byName := false
-	s, err := saga.ParseSubmission(p.Body, func(text []byte) (*saga.Definition, error) {
-		if byName = named(text); !byName {
+	return readSubmission(p, func() time.Time { return now }, func(text []byte) (*saga.Definition, error) {
+		if !named(text) {
 			return saga.ParseDefinition(text)
 		}
 		ref, err := definitionRef(text)
@@ -62,23 +56,6 @@ func ReadSubmission(p SubmitParams, now time.Time, find func(saga.DefinitionRef)
 		d, err := find(ref)
 		return d.Definition, usable(ref, d, err)
 	})
-	if err != nil {
-		_, invalid := errors.AsType[*saga.InvalidError](err)
-		return nil, byName && invalid, err
-	}
-	id := s.ID
-	if id.IsZero() {
-		if id, err = newID(); err != nil {
-			return nil, false, err
-		}
-	}
-	k = &Kept{
-		Tx: s.Transaction(p.Caller.Tenant, id, now), Def: s.Definition,
-		Client: p.Caller.Client, RequestID: p.RequestID, ContentSHA256: s.ContentSHA256(),
-	}
-	k.Tx.Traceparent = traceValue(p.Traceparent, traceparentBytesMax)
-	k.Tx.Tracestate = traceValue(p.Tracestate, tracestateBytesMax)
-	return k, true, s.CheckTimes(now)
 }
 
 // Audit returns what the audit keeps of a judged event: the operator's entry, if it was one's, and what comes late.

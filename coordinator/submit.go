@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/sagacity-tx/sagacity/saga"
 )
@@ -125,16 +126,9 @@ func (c *Coordinator) waitForReplayed(waitCtx context.Context, caller Caller, er
 
 // newSubmission validates and makes everything that does not need a lane.
 func (c *Coordinator) newSubmission(ctx context.Context, p SubmitParams) (*submission, error) {
-	if p.RequestID != "" {
-		if err := saga.CheckRequestID(p.RequestID); err != nil {
-			return nil, err
-		}
-	}
 	var def *parsedDefinition
-	byName := false
-	parsed, err := saga.ParseSubmission(p.Body, func(text []byte) (*saga.Definition, error) {
-		var err error
-		if byName = named(text); byName {
+	k, dated, err := readSubmission(p, c.store.clock.now, func(text []byte) (_ *saga.Definition, err error) {
+		if named(text) {
 			def, err = c.store.definitions.lookUp(ctx, text)
 		} else {
 			def, err = c.store.definitions.parse(text)
@@ -144,32 +138,50 @@ func (c *Coordinator) newSubmission(ctx context.Context, p SubmitParams) (*submi
 		}
 		return def.def, nil
 	})
-	if err != nil {
-		var invalid *saga.InvalidError
-		if byName && errors.As(err, &invalid) { // what the name means may have changed since it was accepted
-			return nil, c.tooLate(ctx, p.key(), (&saga.Submission{Body: p.Body}).ContentSHA256(), err)
-		}
+	switch {
+	case dated:
+		return nil, c.tooLate(ctx, p.key(), (&saga.Submission{Body: p.Body}).ContentSHA256(), err)
+	case err != nil:
 		return nil, err
 	}
-	id := parsed.ID
-	if id.IsZero() {
-		if id, err = newID(); err != nil {
-			return nil, err
+	s := &submission{rec: *k.record(), body: p.Body, answer: k.Answer(), ownID: k.OwnID, release: func() {}}
+	s.rec.defSHA256, s.rec.bodyBytes = def.sha256, len(p.Body)
+	return s, c.store.definitions.store(ctx, def)
+}
+
+// readSubmission validates a submission and makes the transaction that saga.Submitted begins. definition returns the one
+// that a text gives or names. dated says of an error that it is about what may have changed since the same bytes were
+// accepted: the times, or the meaning of a name.
+func readSubmission(p SubmitParams, now func() time.Time, definition func(text []byte) (*saga.Definition, error)) (k *Kept, dated bool, err error) {
+	if p.RequestID != "" {
+		if err := saga.CheckRequestID(p.RequestID); err != nil {
+			return nil, false, err
 		}
 	}
-	now := c.store.clock.now()
-	s := &submission{body: p.Body, answer: answerFor(id), ownID: !parsed.ID.IsZero(), release: func() {}}
-	s.rec = record{
-		tx: parsed.Transaction(p.Caller.Tenant, id, now), def: def.def, defSHA256: def.sha256,
-		definitionName: parsed.Definition.Name, client: p.Caller.Client, requestID: p.RequestID,
-		contentSHA256: parsed.ContentSHA256(), bodyBytes: len(p.Body),
+	byName := false
+	s, err := saga.ParseSubmission(p.Body, func(text []byte) (*saga.Definition, error) {
+		byName = named(text)
+		return definition(text)
+	})
+	if err != nil {
+		_, invalid := errors.AsType[*saga.InvalidError](err)
+		return nil, byName && invalid, err
 	}
-	s.rec.tx.Traceparent = traceValue(p.Traceparent, traceparentBytesMax)
-	s.rec.tx.Tracestate = traceValue(p.Tracestate, tracestateBytesMax)
-	if err := parsed.CheckTimes(now); err != nil {
-		return nil, c.tooLate(ctx, s.key(), s.rec.contentSHA256, err)
+	id := s.ID
+	if id.IsZero() {
+		if id, err = newID(); err != nil {
+			return nil, false, err
+		}
 	}
-	return s, c.store.definitions.store(ctx, def)
+	at := now()
+	k = &Kept{
+		Tx: s.Transaction(p.Caller.Tenant, id, at), Def: s.Definition, OwnID: !s.ID.IsZero(),
+		Client: p.Caller.Client, RequestID: p.RequestID, ContentSHA256: s.ContentSHA256(),
+	}
+	k.Tx.Traceparent = traceValue(p.Traceparent, traceparentBytesMax)
+	k.Tx.Tracestate = traceValue(p.Tracestate, tracestateBytesMax)
+	err = s.CheckTimes(at)
+	return k, err != nil, err
 }
 
 // storedError is a submission that was accepted earlier, with what it was answered.
