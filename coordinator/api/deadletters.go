@@ -94,9 +94,7 @@ func (c *call) decision(action string) (version int64, reason string, err error)
 	if version, err = c.ifMatch(); err != nil {
 		return 0, "", err
 	}
-	if reason, err = c.reason(action); err == nil && reason == "" {
-		err = problemOf(codeMissingReason)
-	}
+	reason, err = requireReason(c.reason(action))
 	return version, reason, err
 }
 

@@ -95,12 +95,9 @@ func (h *Handler) drainDefinition(c *call) error {
 	if err != nil {
 		return err
 	}
-	reason, err := c.reason("drain")
+	reason, err := requireReason(c.reason("drain"))
 	if err != nil {
 		return err
-	}
-	if reason == "" {
-		return problemOf(codeMissingReason)
 	}
 	ctx, cancel := c.bounded()
 	defer cancel()

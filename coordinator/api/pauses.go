@@ -120,12 +120,9 @@ func (h *Handler) pause(c *call) error {
 	if err := saga.UnmarshalStrict(body, "pause", 1, &form); err != nil {
 		return err
 	}
-	reason, err := checkReason(form.Reason)
+	reason, err := requireReason(checkReason(form.Reason))
 	if err != nil {
 		return err
-	}
-	if reason == "" {
-		return problemOf(codeMissingReason)
 	}
 	ctx, cancel := c.bounded()
 	defer cancel()
@@ -158,12 +155,9 @@ func (h *Handler) resume(c *call) error {
 	if err != nil || len(s) != 36 {
 		return problemIn("invalid_id", "id", "use the id of a pause: a UUID as 36 characters")
 	}
-	reason, err := c.reason("resume")
+	reason, err := requireReason(c.reason("resume"))
 	if err != nil {
 		return err
-	}
-	if reason == "" {
-		return problemOf(codeMissingReason)
 	}
 	ctx, cancel := c.bounded()
 	defer cancel()

@@ -274,3 +274,11 @@ func (c *call) reason(action string) (string, error) {
 	}
 	return checkReason(form.Reason)
 }
+
+// requireReason refuses an action without a reason.
+func requireReason(reason string, err error) (string, error) {
+	if err == nil && reason == "" {
+		err = problemOf(codeMissingReason)
+	}
+	return reason, err
+}
