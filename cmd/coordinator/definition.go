@@ -170,8 +170,7 @@ func newDefinitionDrain(r *remote) *cobra.Command {
 			return showDefinition(newOutput(cmd, r.format), &d)
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit (required)")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	addReason(cmd, &reason, &yes)
 	return cmd
 }
 

@@ -105,8 +105,7 @@ func newDLQReplay(r *remote) *cobra.Command {
 			return runReplay(cmd, r, id, reason, yes)
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit (required)")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	addReason(cmd, &reason, &yes)
 	return cmd
 }
 
@@ -122,12 +121,7 @@ func runReplay(cmd *cobra.Command, r *remote, id uuid.UUID, reason string, yes b
 	if err != nil {
 		return r.explain("read dead letter "+id.String(), err)
 	}
-	preview := &table{style: styleOf(cmd.ErrOrStderr())}
-	replayPreview(preview, &d)
-	if err := preview.write(cmd.ErrOrStderr()); err != nil {
-		return err
-	}
-	if err := confirm(cmd, yes, "Replay it?"); err != nil {
+	if err := confirmShown(cmd, yes, "Replay it?", func(t *table) { replayPreview(t, &d) }); err != nil {
 		return err
 	}
 	if err := r.client.Replay(cmd.Context(), id, d.Version, reason); err != nil {

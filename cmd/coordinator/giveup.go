@@ -31,8 +31,7 @@ func newDLQDiscard(r *remote) *cobra.Command {
 			return runDiscard(cmd, r, id, reason, yes)
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit (required)")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	addReason(cmd, &reason, &yes)
 	return cmd
 }
 
@@ -41,12 +40,7 @@ func runDiscard(cmd *cobra.Command, r *remote, id uuid.UUID, reason string, yes 
 	if err != nil {
 		return r.explain("read dead letter "+id.String(), err)
 	}
-	preview := &table{style: styleOf(cmd.ErrOrStderr())}
-	discardPreview(preview, &d)
-	if err := preview.write(cmd.ErrOrStderr()); err != nil {
-		return err
-	}
-	if err := confirm(cmd, yes, "Give it up?"); err != nil {
+	if err := confirmShown(cmd, yes, "Give it up?", func(t *table) { discardPreview(t, &d) }); err != nil {
 		return err
 	}
 	tx, err := r.client.Discard(cmd.Context(), id, d.Version, reason)
@@ -79,8 +73,7 @@ func newTxResolve(r *remote) *cobra.Command {
 			return runResolve(cmd, r, id, reason, yes)
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit (required)")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	addReason(cmd, &reason, &yes)
 	return cmd
 }
 
@@ -89,12 +82,7 @@ func runResolve(cmd *cobra.Command, r *remote, id saga.ID, reason string, yes bo
 	if err != nil {
 		return r.explain("read transaction "+id.String(), err)
 	}
-	preview := &table{style: styleOf(cmd.ErrOrStderr())}
-	resolvePreview(preview, &tx)
-	if err := preview.write(cmd.ErrOrStderr()); err != nil {
-		return err
-	}
-	if err := confirm(cmd, yes, "Give its dead letters up?"); err != nil {
+	if err := confirmShown(cmd, yes, "Give its dead letters up?", func(t *table) { resolvePreview(t, &tx) }); err != nil {
 		return err
 	}
 	if tx, err = r.client.Resolve(cmd.Context(), id, tx.Version, reason); err != nil {

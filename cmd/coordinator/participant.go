@@ -124,7 +124,7 @@ func newParticipantResume(r *remote) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return r.resume(cmd, scopeText(s), func(p *client.Pause) bool { return p.Scope == s }, reason, yes)
+			return r.resumeScope(cmd, s, reason, yes)
 		},
 	}
 	addReason(cmd, &reason, &yes)

@@ -137,7 +137,7 @@ func newResume() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return r.resume(cmd, scopeText(s), func(p *client.Pause) bool { return p.Scope == s }, reason, yes)
+			return r.resumeScope(cmd, s, reason, yes)
 		}
 		if scope.given(cmd) > 0 {
 			return usageError("%s takes an ID or a scope, not both", cmd.CommandPath())
@@ -151,11 +151,6 @@ func newResume() *cobra.Command {
 	scope.add(cmd)
 	addReason(cmd, &reason, &yes)
 	return cmd
-}
-
-func addReason(cmd *cobra.Command, reason *string, yes *bool) {
-	cmd.Flags().StringVar(reason, "reason", "", "why, for the audit (required)")
-	cmd.Flags().BoolVar(yes, "yes", false, "do not ask")
 }
 
 // pause pauses a scope, after a question.
@@ -175,6 +170,11 @@ func (r *remote) pause(cmd *cobra.Command, s client.Scope, reason string, yes bo
 		fmt.Fprintf(cmd.ErrOrStderr(), "coordinator: %s was paused before\n", what)
 	}
 	return showPause(newOutput(cmd, r.format), &p)
+}
+
+// resumeScope ends the pause of a scope, after a question.
+func (r *remote) resumeScope(cmd *cobra.Command, s client.Scope, reason string, yes bool) error {
+	return r.resume(cmd, scopeText(s), func(p *client.Pause) bool { return p.Scope == s }, reason, yes)
 }
 
 // resume ends the pause that matches, after a question.

@@ -112,6 +112,22 @@ func confirm(cmd *cobra.Command, yes bool, question string) error {
 	return withExit(exitDeclined, errors.New("declined; nothing was done"))
 }
 
+// confirmShown shows what is acted on, and asks.
+func confirmShown(cmd *cobra.Command, yes bool, question string, fill func(*table)) error {
+	shown := &table{style: styleOf(cmd.ErrOrStderr())}
+	fill(shown)
+	if err := shown.write(cmd.ErrOrStderr()); err != nil {
+		return err
+	}
+	return confirm(cmd, yes, question)
+}
+
+// addReason adds the flags of an action that the audit keeps and that asks before it acts.
+func addReason(cmd *cobra.Command, reason *string, yes *bool) {
+	cmd.Flags().StringVar(reason, "reason", "", "why, for the audit (required)")
+	cmd.Flags().BoolVar(yes, "yes", false, "do not ask")
+}
+
 // checkReason checks the reason of an action before anything is sent.
 func checkReason(reason string) error {
 	switch {

@@ -93,7 +93,7 @@ func TestServerThatCannotBeReached(t *testing.T) {
 	command(t, nil, "tx", "list", "--server", url).want(t, exitFailed, append(says, "list transactions")...)
 	command(t, strings.NewReader("{}"), "tx", "start", "-f", "-", "--request-id", "r1", "--server", url).
 		want(t, exitFailed, says...).want(t, exitFailed, "not known", "--request-id r1", "coordinator tx get --request-id r1")
-	command(t, nil, "tx", "wait", someID, "--for", "100ms", "--server", url).want(t, exitFailed, append(says, someID)...)
+	command(t, nil, "tx", "wait", someID, "--for", "2s", "--server", url).want(t, exitFailed, append(says, someID)...)
 
 	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	t.Cleanup(hangs.Close)
