@@ -126,13 +126,13 @@ func isReplay(ev saga.Event, step string, phase saga.Phase) bool {
 
 // checkCommands: each command is the next attempt of an operation that the write records as sent, of the same content
 // as ever (S1.4), and in its turn (I-4, S2.3, S2.4, S2.6). It remembers new contents.
-func (m *Model) checkCommands(before *saga.Transaction, ev saga.Event, j saga.Judgement) string {
+func (m *Model) checkCommands(_ *saga.Transaction, _ saga.Event, j saga.Judgement) string {
 	for _, c := range j.Effects.Commands {
 		s := slot{m.def.StepIndex(c.Step), c.Phase != saga.PhaseTry}
 		op := s.of(&j.Tx)
 		known, ok := m.commands[s.step][commandKey{c.Phase, m.content(c.ContentSHA256)}]
 		switch {
-		case op.State != saga.OperationSent && !overtaken(before, ev, op) || op.Attempt != c.Attempt || op.ContentSHA256 != c.ContentSHA256:
+		case op.State != saga.OperationSent || op.Attempt != c.Attempt || op.ContentSHA256 != c.ContentSHA256:
 			return fmt.Sprintf("C2: %s/%s is sent, but recorded as %s", c.Step, c.Phase, op.State)
 		case c.ContentSHA256 != saga.ContentSHA256(c.Action, c.Body), ok && !bytes.Equal(known.Body, c.Body):
 			return fmt.Sprintf("S1.4: the body of %s/%s is not what its hash says", c.Step, c.Phase)
@@ -147,13 +147,6 @@ func (m *Model) checkCommands(before *saga.Transaction, ev saga.Event, j saga.Ju
 		m.commands[s.step][commandKey{c.Phase, m.content(c.ContentSHA256)}] = c
 	}
 	return ""
-}
-
-// overtaken reports whether an operator replays a try past the deadline: it is sent, and in the same write the decision
-// closes it or, of a pivot, the fence holds it.
-func overtaken(before *saga.Transaction, ev saga.Event, op *saga.Operation) bool {
-	_, replay := ev.(saga.ReplayRequested)
-	return replay && direction(before) == 0 && (op.State == saga.OperationClosed || op.State == saga.OperationHeld)
 }
 
 // checkTurn holds the first sending of an operation against the order of the definition.

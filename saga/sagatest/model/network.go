@@ -149,14 +149,19 @@ func newSig(m *Model, r *row, step int) sig {
 	return s
 }
 
-func (m *Model) internSig(step int, s sig) uint32 {
-	id, ok := m.sigIDs[step][s]
+// intern returns the number of a value by its key: a new one if none of that key is known.
+func intern[K comparable, V any](ids map[K]uint32, values *[]V, key K, value V) uint32 {
+	id, ok := ids[key]
 	if !ok {
-		id = uint32(len(m.sigs[step]))
-		m.sigIDs[step][s] = id
-		m.sigs[step] = append(m.sigs[step], s)
+		id = uint32(len(*values))
+		ids[key] = id
+		*values = append(*values, value)
 	}
 	return id
+}
+
+func (m *Model) internSig(step int, s sig) uint32 {
+	return intern(m.sigIDs[step], &m.sigs[step], s, s)
 }
 
 // local is a participant with all replies that it has ever made and that can still count.
@@ -168,13 +173,7 @@ type local struct {
 }
 
 func (m *Model) internLocal(step int, l local) uint32 {
-	id, ok := m.localIDs[step][l]
-	if !ok {
-		id = uint32(len(m.locals[step]))
-		m.localIDs[step][l] = id
-		m.locals[step] = append(m.locals[step], l)
-	}
-	return id
+	return intern(m.localIDs[step], &m.locals[step], l, l)
 }
 
 // settled returns the local state with every reply that the participant can make without changing anything: whoever

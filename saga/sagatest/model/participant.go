@@ -53,13 +53,7 @@ func (m *Model) internBarrier(step int, b barrier) uint32 {
 	for _, rec := range []saga.Recorded{r.Try, r.Confirm, r.Cancel} {
 		key += fmt.Sprintf("|%d %d %d %s %s %s", m.content(rec.ContentSHA256), rec.Revision, rec.MinRevision, rec.Reply.Outcome, rec.Reply.Code, rec.Reply.Result.Data)
 	}
-	id, ok := m.barrierIDs[step][key]
-	if !ok {
-		id = uint32(len(m.barriers[step]))
-		m.barrierIDs[step][key] = id
-		m.barriers[step] = append(m.barriers[step], b)
-	}
-	return id
+	return intern(m.barrierIDs[step], &m.barriers[step], key, b)
 }
 
 // answer is something that a participant can do with a command.
