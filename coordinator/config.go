@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -34,6 +35,7 @@ type Config struct {
 	Flow            flow.Policy          // bounds what is sent to each participant; see its defaults
 	Admission       flow.AdmissionPolicy // bounds the submissions that are taken; see its defaults (R3)
 	AutoPause       int                  // dead letters of one action and cause in a minute, above which it is paused; default 100, negative: never (E2)
+	Events          EventsMode           // which lifecycle events are published; default EventsExceptions
 	StopTimeout     time.Duration        // for what is in hand when Run is asked to end; default 20s
 }
 
@@ -49,6 +51,7 @@ func (c Config) withDefaults() Config {
 	c.ReplyShards = cmp.Or(c.ReplyShards, 16)
 	c.RepliesInFlight = cmp.Or(c.RepliesInFlight, 8192)
 	c.AutoPause = cmp.Or(c.AutoPause, DefaultAutoPause)
+	c.Events = cmp.Or(c.Events, EventsExceptions)
 	c.StopTimeout = cmp.Or(c.StopTimeout, 20*time.Second)
 	return c
 }
@@ -75,6 +78,9 @@ func (c Config) validate() error {
 		if n.value < 0 {
 			return fmt.Errorf("coordinator: %s is %d; give a positive number, or 0 for the default", n.name, n.value)
 		}
+	}
+	if !slices.Contains(EventsModes, c.Events) {
+		return fmt.Errorf("coordinator: Events is %q; use one of %q", c.Events, EventsModes)
 	}
 	for _, err := range []error{c.Flow.Validate(), c.Admission.Validate()} {
 		if err != nil {

@@ -43,7 +43,7 @@ func New(cfg Config) (*Coordinator, error) {
 	enc := &encoder{prefix: cfg.Bus.Prefix(), shards: cfg.ReplyShards}
 	c := &Coordinator{
 		cfg: cfg, log: cfg.Log, encoder: enc, heard: &heard{}, gate: newGate(cfg.Flow, cfg.AutoPause),
-		store:    &store{pool: cfg.Pool, clock: newClock(), encoder: enc, definitions: newDefinitions(cfg.Pool)},
+		store:    &store{pool: cfg.Pool, clock: newClock(), encoder: enc, definitions: newDefinitions(cfg.Pool), events: cfg.Events},
 		entrance: newEntrance(cfg.Admission), stopping: make(chan struct{}),
 	}
 	c.recall = &recall{find: c.store.findRequests, bytesMax: cfg.Admission.WithDefaults().BytesMax / 4}

@@ -23,6 +23,7 @@ type store struct {
 	clock       *clock
 	encoder     *encoder
 	definitions *definitions
+	events      EventsMode // that are published
 }
 
 // errVersionConflict says that a transaction was not at the version that the write was decided on.
@@ -105,6 +106,10 @@ func (s *store) queue(batch *pgx.Batch, writes []*write) ([]outbox.Message, erro
 				return nil, err
 			}
 			messages = append(messages, m)
+		}
+		var err error
+		if messages, err = s.eventMessages(messages, w); err != nil {
+			return nil, err
 		}
 		if err := s.encoder.queueSetAside(&letters, w); err != nil {
 			return nil, err

@@ -35,6 +35,9 @@ func newServe() *cobra.Command {
 			if err := readFlowFlags(cmd, &cfg); err != nil {
 				return err
 			}
+			if err := readEventFlags(&cfg); err != nil {
+				return err
+			}
 			s, err := newServer(cmd.Context(), cfg)
 			if err != nil {
 				return err
@@ -45,6 +48,7 @@ func newServe() *cobra.Command {
 	}
 	addServerFlags(cmd, &cfg)
 	addFlowFlags(cmd, &cfg)
+	addEventFlags(cmd, &cfg)
 	cmd.Flags().StringVar(&cfg.DatabaseURL, "database-url", "", "PostgreSQL of the coordinator (DATABASE_URL)")
 	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file with the token that callers have to send ("+envTokenFile+"; "+envToken+" holds the token itself)")
 	cmd.Flags().BoolVar(&cfg.WithoutTLS, "without-tls", false, "listen elsewhere than on loopback, unencrypted: the network is private, or a proxy ends TLS")

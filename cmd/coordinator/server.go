@@ -34,7 +34,8 @@ type serverConfig struct {
 	Lanes       int // zero: the coordinator's default
 	Admission   flow.AdmissionPolicy
 	Flow        flow.Policy
-	AutoPause   int // as coordinator.Config has it
+	AutoPause   int                    // as coordinator.Config has it
+	Events      coordinator.EventsMode // "": its default
 	Log         *slog.Logger
 }
 
@@ -81,7 +82,7 @@ func newServer(ctx context.Context, cfg serverConfig) (_ *server, err error) {
 	}
 	s.coordinator, err = coordinator.New(coordinator.Config{
 		Pool: s.pool, Bus: s.bus, Relay: s.relay, Log: cfg.Log, Lanes: cfg.Lanes, Admission: cfg.Admission,
-		Flow: cfg.Flow, AutoPause: cfg.AutoPause,
+		Flow: cfg.Flow, AutoPause: cfg.AutoPause, Events: cfg.Events,
 	})
 	if err != nil {
 		return s, err

@@ -233,7 +233,8 @@ func TestGoldenFilesAreAllUsed(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".golden")
 		_, command := goldenCommands()[name]
 		_, reply := goldenReplies()[name]
-		if !command && !reply && !strings.HasPrefix(name, "canonical_") {
+		_, event := goldenEvents()[name]
+		if !command && !reply && !event && !strings.HasPrefix(name, "canonical_") {
 			t.Errorf("%s belongs to no test", file)
 		}
 	}
