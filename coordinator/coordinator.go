@@ -51,7 +51,7 @@ func New(cfg Config) (*Coordinator, error) {
 		c.lanes = append(c.lanes, &lane{
 			store: c.store, log: cfg.Log, queue: make(chan *item, cfg.QueueMax), batchMax: cfg.BatchMax,
 			cache: newCache(cfg.CacheMax, cfg.CacheBytesMax), gate: c.gate, rnd: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
-			handOff: cfg.Relay.HandOff, finished: c.waiters.notify,
+			handOff: cfg.Relay.HandOff, changed: c.waiters.notify,
 			stopping: c.stopping, stopped: make(chan struct{}),
 		})
 	}

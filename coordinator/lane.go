@@ -51,7 +51,7 @@ type lane struct {
 	gate     *gate
 	rnd      *rand.Rand
 	handOff  func(...outbox.Entry)
-	finished func(*record) // called after the commit that ended a transaction
+	changed  func(*record) // called after the commit that changed a transaction
 	stopping chan struct{} // closed when no more items are offered
 	stopped  chan struct{} // closed when the lane has ended
 }
@@ -285,8 +285,8 @@ func (l *lane) finish(r *round, doubt bool) {
 			w.rec.tx.Inputs, w.rec.bodyBytes = nil, 0 // nothing is sent any more
 		}
 		l.cache.put(w.rec)
-		if ended {
-			l.finished(w.rec)
+		if w.changed {
+			l.changed(w.rec)
 		}
 	}
 	l.alarm(r)

@@ -38,7 +38,8 @@ func (c *Coordinator) runMaintenance(ctx context.Context) error {
 		case <-partitions.C:
 			err = c.ensurePartitions(ctx)
 		case <-waiting.C:
-			err = c.noticeEnds(ctx)
+			ends, watched := c.waiters.awaited()
+			err = errors.Join(c.noticeEnds(ctx, ends), c.noticeChanges(ctx, watched))
 		}
 		if err != nil && ctx.Err() == nil {
 			c.log.Warn("maintenance failed, trying again later", "error", err)
@@ -73,8 +74,7 @@ func (c *Coordinator) ensurePartitions(ctx context.Context) error {
 }
 
 // noticeEnds tells waiters of transactions that another coordinator has ended.
-func (c *Coordinator) noticeEnds(ctx context.Context) error {
-	waited := c.waiters.ids()
+func (c *Coordinator) noticeEnds(ctx context.Context, waited []saga.ID) error {
 	if len(waited) == 0 {
 		return nil
 	}

@@ -118,8 +118,8 @@ func (c *Coordinator) attempts(ctx context.Context, id saga.ID, step string, pha
 // Wait returns the caller's transaction once it has ended. When ctx ends first it returns the transaction as
 // it is then, and no error: waiting is no promise.
 func (c *Coordinator) Wait(ctx context.Context, caller Caller, id saga.ID) (View, error) {
-	ch := c.waiters.add(id)
-	defer c.waiters.remove(id, ch)
+	waiter := c.waiters.add(id, false)
+	defer c.waiters.remove(id, waiter)
 	r, err := c.find(ctx, caller, id)
 	if err != nil && ctx.Err() != nil {
 		return c.getNow(ctx, caller, id)
@@ -131,7 +131,7 @@ func (c *Coordinator) Wait(ctx context.Context, caller Caller, id saga.ID) (View
 		return r.view(), nil
 	}
 	select {
-	case ended := <-ch:
+	case ended := <-waiter.ch:
 		return ended.view(), nil
 	case <-ctx.Done():
 	case <-c.stopping:

@@ -96,15 +96,15 @@ func (c *Coordinator) SubmitAndWait(ctx, waitCtx context.Context, p SubmitParams
 	if err != nil {
 		return c.waitForReplayed(waitCtx, p.Caller, err)
 	}
-	ch := c.waiters.add(s.rec.tx.ID)
-	defer c.waiters.remove(s.rec.tx.ID, ch)
+	waiter := c.waiters.add(s.rec.tx.ID, false)
+	defer c.waiters.remove(s.rec.tx.ID, waiter)
 	submitted, err := c.submit(ctx, s)
 	if err != nil {
 		return c.waitForReplayed(waitCtx, p.Caller, err)
 	}
 	if submitted.ID == s.rec.tx.ID {
 		select {
-		case ended := <-ch:
+		case ended := <-waiter.ch:
 			return submitted, ended.view(), nil
 		case <-waitCtx.Done():
 		case <-c.stopping:

@@ -9,9 +9,6 @@ import (
 	"github.com/sagacity-tx/sagacity/coordinator/client"
 )
 
-// pollInterval is the time between two looks of tx watch.
-const pollInterval = 300 * time.Millisecond
-
 func newTxWatch(r *remote) *cobra.Command {
 	return &cobra.Command{
 		Use: "watch ID", Short: "Print what changes in a transaction until it ends", ValidArgsFunction: r.completeTransactions,
@@ -27,24 +24,20 @@ func newTxWatch(r *remote) *cobra.Command {
 			}
 			out := newOutput(cmd, r.format)
 			w := watcher{style: out.style, seen: map[string]string{}}
-			for version := int64(-1); ; {
-				tx, err := r.client.Get(cmd.Context(), id)
+			var last client.Transaction
+			for tx, err := range r.client.Watch(cmd.Context(), id) {
+				if cmd.Context().Err() != nil {
+					return fmt.Errorf("watch transaction %s: interrupted; it goes on", id)
+				}
 				if err != nil {
 					return r.explain("watch transaction "+id.String(), err)
 				}
-				if tx.Version != version {
-					version = tx.Version
-					if err := out.event(tx, w.changes(time.Now(), &tx)); err != nil {
-						return err
-					}
+				if err := out.event(tx, w.changes(time.Now(), &tx)); err != nil {
+					return err
 				}
-				if tx.Status.Terminal() {
-					return verdictOf(&tx)
-				}
-				if !pause(cmd.Context(), pollInterval) {
-					return fmt.Errorf("watch transaction %s: interrupted; it goes on", id)
-				}
+				last = tx
 			}
+			return verdictOf(&last)
 		},
 	}
 }

@@ -26,6 +26,7 @@ type Coordinator interface {
 	List(ctx context.Context, caller coordinator.Caller, f coordinator.Filter) ([]coordinator.View, error)
 	Attempts(ctx context.Context, caller coordinator.Caller, id saga.ID) ([]saga.AttemptEnd, error)
 	Explain(ctx context.Context, caller coordinator.Caller, id saga.ID) (coordinator.Explained, error)
+	Watch(caller coordinator.Caller, id saga.ID) coordinator.Watcher
 	Cancel(ctx context.Context, caller coordinator.Caller, id saga.ID, reason string) (coordinator.View, error)
 
 	Definitions(ctx context.Context, name string) ([]coordinator.RegisteredDefinition, error)
@@ -56,10 +57,13 @@ type Config struct {
 	Authenticate Authenticator               // default: nobody is let in
 	Ready        func(context.Context) error // what /readyz asks; default: always ready
 
-	ProblemBase   string        // what problem types begin with; default "/problems/", which this API serves
-	SubmitTimeout time.Duration // until a submission or action whose outcome is not known yet is answered; default 10s
-	WaitersMax    int           // callers that wait at one time; default 10,000
-	BodyBytesMax  int64         // of all request bodies held at one time; default 256 MiB
+	ProblemBase        string        // what problem types begin with; default "/problems/", which this API serves
+	SubmitTimeout      time.Duration // until a submission or action whose outcome is not known yet is answered; default 10s
+	WaitersMax         int           // callers that wait at one time; default 10,000
+	StreamsMax         int           // streams of events at one time; default 1,000
+	Heartbeat          time.Duration // of a stream on which nothing happens; default 15s
+	StreamWriteTimeout time.Duration // of one event: who reads more slowly is dropped; default 10s
+	BodyBytesMax       int64         // of all request bodies held at one time; default 256 MiB
 }
 
 func (c Config) withDefaults() Config {
@@ -67,6 +71,9 @@ func (c Config) withDefaults() Config {
 	c.ProblemBase = cmp.Or(c.ProblemBase, problemPath)
 	c.SubmitTimeout = cmp.Or(c.SubmitTimeout, 10*time.Second)
 	c.WaitersMax = cmp.Or(c.WaitersMax, 10_000)
+	c.StreamsMax = cmp.Or(c.StreamsMax, 1000)
+	c.Heartbeat = cmp.Or(c.Heartbeat, streamHeartbeat)
+	c.StreamWriteTimeout = cmp.Or(c.StreamWriteTimeout, streamWriteTimeout)
 	c.BodyBytesMax = cmp.Or(c.BodyBytesMax, 256<<20)
 	if c.Authenticate == nil {
 		c.Authenticate = func(*http.Request) (Identity, error) { return Identity{}, ErrUnauthenticated }
@@ -89,6 +96,7 @@ type Handler struct {
 	origins http.CrossOriginProtection
 
 	waiting   atomic.Int64 // callers that wait
+	streams   atomic.Int64 // of events
 	bodyBytes atomic.Int64 // of request bodies that are held
 	draining  context.Context
 	drain     context.CancelFunc
@@ -111,7 +119,7 @@ func New(cfg Config) *Handler {
 	return h
 }
 
-// StopWaiting ends all waits at once, so that a server can shut down: those who wait get the transaction as
+// StopWaiting ends all waits and streams at once, so that a server can shut down: those who wait get the transaction as
 // it is. Calling it twice is safe.
 func (h *Handler) StopWaiting() { h.drain() }
 

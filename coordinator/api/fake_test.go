@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http/httptest"
@@ -66,6 +67,14 @@ func (f *fake) Attempts(context.Context, coordinator.Caller, saga.ID) ([]saga.At
 func (f *fake) Explain(context.Context, coordinator.Caller, saga.ID) (coordinator.Explained, error) {
 	return coordinator.Explained{}, f.err
 }
+
+func (f *fake) Watch(coordinator.Caller, saga.ID) coordinator.Watcher { return f }
+
+func (f *fake) Next(ctx context.Context) (coordinator.View, error) {
+	return coordinator.View{ID: fakeID, Version: 1, Status: saga.StatusCommitted}, cmp.Or(f.err, ctx.Err())
+}
+
+func (f *fake) Close() {}
 
 func (f *fake) Cancel(context.Context, coordinator.Caller, saga.ID, string) (coordinator.View, error) {
 	return coordinator.View{}, f.err

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"reflect"
@@ -69,8 +70,8 @@ func (rt *route) operation(registry huma.Registry) *huma.Operation {
 					response.Content["application/json"].Schema, registry.Schema(reflect.TypeFor[Transaction](), true, ""),
 				}}
 			}
-		} else {
-			response.Content = map[string]*huma.MediaType{"text/plain": {Schema: stringSchema()}}
+		} else if a.status != http.StatusNoContent {
+			response.Content = map[string]*huma.MediaType{cmp.Or(rt.media, "text/plain"): {Schema: stringSchema()}}
 		}
 		for _, p := range a.headers {
 			if response.Headers == nil {

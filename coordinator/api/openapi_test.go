@@ -63,7 +63,7 @@ func TestDocumentListsTheRoutes(t *testing.T) {
 		"GET /v1/definitions", "GET /v1/definitions/{name}/{version}",
 		"GET /v1/participants", "GET /v1/pauses",
 		"GET /v1/requests", "GET /v1/transactions", "GET /v1/transactions/{id}", "GET /v1/transactions/{id}/attempts",
-		"GET /v1/transactions/{id}/explain",
+		"GET /v1/transactions/{id}/events", "GET /v1/transactions/{id}/explain",
 		"POST /v1/dead-letters/{id}/discard", "POST /v1/dead-letters/{id}/replay", "POST /v1/definitions", "POST /v1/definitions/{name}/{version}/drain", "POST /v1/pauses",
 		"POST /v1/transactions", "POST /v1/transactions/{id}/cancel",
 		"POST /v1/transactions/{id}/resolve",

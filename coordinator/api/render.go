@@ -79,7 +79,7 @@ func (r *renderer) transaction(v coordinator.View) Transaction {
 		Tenant: v.Tenant, Client: v.Client, RequestID: v.RequestID,
 		Definition: DefinitionRef{Name: v.DefinitionName, Version: v.DefinitionVersion},
 		CreatedAt:  v.CreatedAt, StartAt: v.StartAt, Deadline: v.Deadline, DecidedAt: v.DecidedAt, FinishedAt: v.FinishedAt,
-		Traceparent: v.Traceparent, Links: Links{"self": self, "attempts": self + "/attempts"},
+		Traceparent: v.Traceparent, Links: Links{"self": self, "attempts": self + "/attempts", "events": self + "/events"},
 	}
 	if !v.Status.Terminal() {
 		t.WakeAt = v.WakeAt

@@ -33,6 +33,7 @@ type route struct {
 	request  reflect.Type  // of the body; nil for none
 	required bool          // the body is
 	answers  []answerDoc
+	media    string   // of answers that are not JSON; default: text/plain
 	codes    []string // of problems, beside those that every route has
 }
 
@@ -165,6 +166,16 @@ func transactionRoutes() []route {
 			method: http.MethodGet, path: "/v1/transactions/{id}/explain", access: accessClient, handle: (*Handler).explainTransaction, name: "explainTransaction",
 			summary: "Say in sentences why a transaction waits, what happens next and what can be done",
 			answers: []answerDoc{{200, "sentences for people, and the same for programs", reflect.TypeFor[Explanation](), nil}}, codes: []string{"invalid_id", codeNotFound},
+		},
+		{
+			method: http.MethodGet, path: "/v1/transactions/{id}/events", access: accessClient, handle: (*Handler).watchTransaction, name: "watchTransaction",
+			summary: "Follow a transaction: server-sent events, each the transaction as it is, until it has ended", media: mediaEvents,
+			params: []*huma.Param{param("header", headerLastEvent, "the id of the last event that was seen: only later versions are sent", stringSchema())},
+			answers: []answerDoc{
+				{200, "events `changed`, and at last `ended`, whose data is the transaction and whose id is its version; versions may be left out", nil, nil},
+				{204, "it has ended, and the last event was seen", nil, nil},
+			},
+			codes: []string{"invalid_id", "invalid_value", codeDuplicateHeader, codeNotFound, codeOverloaded},
 		},
 		{
 			method: http.MethodGet, path: "/v1/requests", access: accessClient, handle: (*Handler).findRequest, name: "findRequest",

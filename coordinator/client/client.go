@@ -146,6 +146,11 @@ func (c *Client) attempt(ctx context.Context, r request) (answer, error) {
 	if err != nil {
 		return answer{}, &UnknownError{Err: err}
 	}
+	return readAnswer(resp)
+}
+
+// readAnswer reads an answer to its end.
+func readAnswer(resp *http.Response) (answer, error) {
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, answerBytesMax+1))
 	if err == nil && len(body) > answerBytesMax {
