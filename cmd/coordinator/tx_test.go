@@ -71,6 +71,7 @@ take  saga  bank-a       withdraw  try    done   1        done
     "finished_at": "<time>",
     "links": {
       "attempts": "/v1/transactions/<id-------------------------------->/attempts",
+      "events": "/v1/transactions/<id-------------------------------->/events",
       "self": "/v1/transactions/<id-------------------------------->"
     }
   }

@@ -172,7 +172,7 @@ func transactionRoutes() []route {
 			summary: "Follow a transaction: server-sent events, each the transaction as it is, until it has ended", media: mediaEvents,
 			params: []*huma.Param{param("header", headerLastEvent, "the id of the last event that was seen: only later versions are sent", stringSchema())},
 			answers: []answerDoc{
-				{200, "events `changed`, and at last `ended`, whose data is the transaction and whose id is its version; versions may be left out", nil, nil},
+				{200, "events changed, and at last ended, whose data is the transaction and whose id is its version; versions may be left out", nil, nil},
 				{204, "it has ended, and the last event was seen", nil, nil},
 			},
 			codes: []string{"invalid_id", "invalid_value", codeDuplicateHeader, codeNotFound, codeOverloaded},
