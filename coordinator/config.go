@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/sagacity-tx/sagacity/internal/bus"
+	"github.com/sagacity-tx/sagacity/notify"
 	"github.com/sagacity-tx/sagacity/outbox"
 	"github.com/sagacity-tx/sagacity/saga/flow"
 )
@@ -36,6 +37,7 @@ type Config struct {
 	Admission       flow.AdmissionPolicy // bounds the submissions that are taken; see its defaults (R3)
 	AutoPause       int                  // dead letters of one action and cause in a minute, above which it is paused; default 100, negative: never (E2)
 	Events          EventsMode           // which lifecycle events are published; default EventsExceptions
+	Webhooks        notify.Config        // how webhooks are told; Pool and Log are the coordinator's (E5)
 	StopTimeout     time.Duration        // for what is in hand when Run is asked to end; default 20s
 }
 

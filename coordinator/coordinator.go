@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sagacity-tx/sagacity/notify"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -26,6 +27,8 @@ type Coordinator struct {
 	heard   *heard
 	gate    *gate
 	waiters waiters
+	silent  map[string]bool // participants whose breaker was open when it was looked at last
+	sender  *notify.Sender
 
 	entrance *entrance
 	recall   *recall
@@ -46,6 +49,9 @@ func New(cfg Config) (*Coordinator, error) {
 		store:    &store{pool: cfg.Pool, clock: newClock(), encoder: enc, definitions: newDefinitions(cfg.Pool), events: cfg.Events},
 		entrance: newEntrance(cfg.Admission), stopping: make(chan struct{}),
 	}
+	hooks := cfg.Webhooks
+	hooks.Pool, hooks.Log = cfg.Pool, cfg.Log
+	c.sender = notify.NewSender(hooks)
 	c.recall = &recall{find: c.store.findRequests, bytesMax: cfg.Admission.WithDefaults().BytesMax / 4}
 	for range cfg.Lanes {
 		c.lanes = append(c.lanes, &lane{
@@ -80,6 +86,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	sources.Go(func() error { return c.runTimers(sourcesCtx) })
 	sources.Go(func() error { return c.runMaintenance(sourcesCtx) })
 	sources.Go(func() error { return c.runPresence(sourcesCtx) })
+	sources.Go(func() error { return c.sender.Run(sourcesCtx) })
 	err := sources.Wait()
 	c.stopOnce.Do(func() { close(c.stopping) })
 	c.finishLanes(&lanes, abandon)

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sagacity-tx/sagacity/dlq"
+	"github.com/sagacity-tx/sagacity/notify"
 	"github.com/sagacity-tx/sagacity/saga"
 	"github.com/sagacity-tx/sagacity/saga/flow"
 )
@@ -102,6 +103,9 @@ func (c *Coordinator) pause(ctx context.Context, p PauseParams, automatic bool) 
 		}
 		if created = tag.RowsAffected() == 1; created {
 			if err := dlq.InsertAudit(ctx, tx, entry); err != nil {
+				return err
+			}
+			if err := notify.Insert(ctx, tx, pausedNotice(p.What, p.Actor, automatic)); err != nil {
 				return err
 			}
 		}

@@ -40,7 +40,7 @@ func (c *Coordinator) runPresence(ctx context.Context) error {
 func (c *Coordinator) keepUp(ctx context.Context, id uuid.UUID) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*presenceInterval)
 	defer cancel()
-	return errors.Join(c.meet(ctx, id), c.loadPauses(ctx), c.pauseByAlarm(ctx))
+	return errors.Join(c.meet(ctx, id), c.loadPauses(ctx), c.pauseByAlarm(ctx), c.tellBreakers(ctx))
 }
 
 // meet writes what this coordinator has in flight and reads what the others have.

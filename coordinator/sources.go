@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/sagacity-tx/sagacity/dlq"
 	"github.com/sagacity-tx/sagacity/internal/bus"
 	"github.com/sagacity-tx/sagacity/saga"
 	"github.com/sagacity-tx/sagacity/saga/wire"
@@ -84,7 +83,7 @@ func (c *Coordinator) setAside(ctx context.Context, d *bus.Delivery, cause error
 	if _, p, _, err := wire.ParseReplySubject(d.Subject); err == nil {
 		participant = p
 	}
-	if err := dlq.BuryMessage(ctx, c.cfg.Pool, d.Message, participant, saga.FaultUndecodable, cause.Error()); err != nil {
+	if err := c.bury(ctx, d.Message, participant, cause); err != nil {
 		c.log.Warn("an undecodable message could not be kept yet; it comes again", "subject", d.Subject, "error", err)
 		d.Leave()
 		return

@@ -62,6 +62,14 @@ func coordinatorStatements(t *testing.T) map[string]string {
 	return all
 }
 
+func notifyStatements(t *testing.T) map[string]string {
+	all := statements(t, goFiles(t, "../notify")...)
+	if len(all) < 10 {
+		t.Fatalf("found only %d statements", len(all))
+	}
+	return all
+}
+
 func dlqStatements(t *testing.T) map[string]string {
 	all := statements(t, goFiles(t, "../dlq")...)
 	if len(all) < 8 {
@@ -74,7 +82,7 @@ func dlqStatements(t *testing.T) map[string]string {
 func TestStatementsPrepare(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, all := range []map[string]string{coordinatorStatements(t), dlqStatements(t)} {
+	for _, all := range []map[string]string{coordinatorStatements(t), dlqStatements(t), notifyStatements(t)} {
 		for name, sql := range all {
 			err := w.pool.AcquireFunc(w.ctx(10*time.Second), func(c *pgxpool.Conn) error {
 				_, err := c.Conn().Prepare(t.Context(), "check_"+name, sql)

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/sagacity-tx/sagacity/internal/pg"
+	"github.com/sagacity-tx/sagacity/notify"
 	"github.com/sagacity-tx/sagacity/outbox"
 	"github.com/sagacity-tx/sagacity/saga"
 )
@@ -82,6 +83,7 @@ func (s *store) queue(batch *pgx.Batch, writes []*write) ([]outbox.Message, erro
 		rearm      updateColumns
 		messages   []outbox.Message
 		letters    pgx.Batch
+		notices    []notify.Notice
 		keyed      []*write
 	)
 	for _, w := range writes {
@@ -114,6 +116,7 @@ func (s *store) queue(batch *pgx.Batch, writes []*write) ([]outbox.Message, erro
 		if err := s.encoder.queueSetAside(&letters, w); err != nil {
 			return nil, err
 		}
+		notices = noticesOf(notices, w)
 	}
 	if len(update.id)+len(rearm.id) > 0 {
 		batch.Queue(sqlLock, append(append(ids{}, update.id...), rearm.id...))
@@ -142,7 +145,7 @@ func (s *store) queue(batch *pgx.Batch, writes []*write) ([]outbox.Message, erro
 		batch.Queue(sqlInsertAttempts, attempts.args()...)
 	}
 	batch.QueuedQueries = append(batch.QueuedQueries, letters.QueuedQueries...)
-	return messages, nil
+	return messages, notify.Queue(batch, notices...)
 }
 
 func compareKeys(a, b *write) int {

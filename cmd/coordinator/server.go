@@ -18,6 +18,7 @@ import (
 	"github.com/sagacity-tx/sagacity/internal/pg"
 	"github.com/sagacity-tx/sagacity/internal/schema"
 	"github.com/sagacity-tx/sagacity/internal/tcp"
+	"github.com/sagacity-tx/sagacity/notify"
 	"github.com/sagacity-tx/sagacity/outbox"
 	"github.com/sagacity-tx/sagacity/saga/flow"
 )
@@ -36,6 +37,7 @@ type serverConfig struct {
 	Flow        flow.Policy
 	AutoPause   int                    // as coordinator.Config has it
 	Events      coordinator.EventsMode // "": its default
+	Webhooks    notify.Config          // how webhooks are told
 	Log         *slog.Logger
 }
 
@@ -82,7 +84,7 @@ func newServer(ctx context.Context, cfg serverConfig) (_ *server, err error) {
 	}
 	s.coordinator, err = coordinator.New(coordinator.Config{
 		Pool: s.pool, Bus: s.bus, Relay: s.relay, Log: cfg.Log, Lanes: cfg.Lanes, Admission: cfg.Admission,
-		Flow: cfg.Flow, AutoPause: cfg.AutoPause, Events: cfg.Events,
+		Flow: cfg.Flow, AutoPause: cfg.AutoPause, Events: cfg.Events, Webhooks: cfg.Webhooks,
 	})
 	if err != nil {
 		return s, err

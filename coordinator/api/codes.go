@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/sagacity-tx/sagacity/coordinator"
+	"github.com/sagacity-tx/sagacity/notify"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -115,7 +116,11 @@ var codes = map[string]codeInfo{
 	"pivot_after_retriable":      {http.StatusBadRequest, "The pivot comes after a retriable step, which runs only once the decision is made.", "Start the retriable step after the pivot.", 0},
 	"compensable_after_decision": {http.StatusBadRequest, "A saga or tcc step comes after the decision, when it can no longer be cancelled.", "Move it before the pivot, or make it retriable.", 0},
 
-	coordinator.CodeUnknownDefinition:  {http.StatusBadRequest, "No definition of that name and version is registered.", "Register it, or give the definition as an object.", 0},
+	coordinator.CodeUnknownDefinition: {http.StatusBadRequest, "No definition of that name and version is registered.", "Register it, or give the definition as an object.", 0},
+	notify.CodeInvalidURL:             {http.StatusBadRequest, "The URL cannot be a webhook's.", "Use https and an address of the public internet, without user and fragment. --webhook-allow-private of the coordinator allows others.", 0},
+	notify.CodeInvalidSecret:          {http.StatusBadRequest, "The webhook's secret is not valid.", "Use whsec_ and 24 to 64 random bytes in base64, or none: one is made.", 0},
+	notify.CodeTooManyWebhooks:        {http.StatusConflict, "There are 50 webhooks.", "Delete one that is not needed.", 0},
+
 	coordinator.CodeTooManyPauses:      {http.StatusConflict, "Too much is paused.", "Resume something, or pause a larger scope.", 0},
 	coordinator.CodeDefinitionDraining: {http.StatusConflict, "The definition is being drained: it takes no new transactions.", "Name a version that is active, or the name alone for the newest that is.", 0},
 

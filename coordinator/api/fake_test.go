@@ -12,6 +12,7 @@ import (
 	"github.com/sagacity-tx/sagacity/coordinator"
 	"github.com/sagacity-tx/sagacity/coordinator/api"
 	"github.com/sagacity-tx/sagacity/dlq"
+	"github.com/sagacity-tx/sagacity/notify"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -141,4 +142,22 @@ func serveFake(t *testing.T, f *fake, options ...func(*api.Config)) *httptest.Se
 		o(&cfg)
 	}
 	return serve(t, api.New(cfg))
+}
+
+func (f *fake) CreateWebhook(context.Context, coordinator.WebhookParams) (notify.Webhook, string, error) {
+	return notify.Webhook{}, "", f.err
+}
+
+func (f *fake) Webhooks(context.Context) ([]notify.Webhook, error) { return nil, f.err }
+
+func (f *fake) DeleteWebhook(context.Context, coordinator.WebhookAction) (notify.Webhook, error) {
+	return notify.Webhook{}, f.err
+}
+
+func (f *fake) TestWebhook(context.Context, coordinator.WebhookAction) (uuid.UUID, error) {
+	return uuid.Nil, f.err
+}
+
+func (f *fake) Deliveries(context.Context, notify.DeliveryFilter) ([]notify.Delivery, error) {
+	return nil, f.err
 }

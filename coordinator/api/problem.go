@@ -124,7 +124,7 @@ var fieldWords = func() map[string]bool {
 	for _, w := range strings.Fields(`submission definition input inputs inputs_base64 timeout deadline start_at id
 		name version on_exhausted steps kind participant action after attempt_timeout retry strategy base cap
 		max_attempts phase_two_attempts type data request transaction duration reason cancel replay discard resolve drain body
-		pause resume scope`) {
+		pause resume scope webhook delete test url secret kinds webhooks`) {
 		words[w] = true
 	}
 	return words

@@ -10,6 +10,7 @@ import (
 	"github.com/sagacity-tx/sagacity/internal/migrate"
 	"github.com/sagacity-tx/sagacity/migrations/coordinator"
 	"github.com/sagacity-tx/sagacity/migrations/dlq"
+	"github.com/sagacity-tx/sagacity/migrations/notify"
 	"github.com/sagacity-tx/sagacity/migrations/outbox"
 )
 
@@ -19,6 +20,7 @@ var owners = []struct {
 }{
 	{"outbox", outbox.FS},
 	{"dlq", dlq.FS},
+	{"notify", notify.FS},
 	{"coordinator", coordinator.FS},
 }
 
