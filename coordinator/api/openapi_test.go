@@ -114,6 +114,8 @@ func TestAnswersFitTheDocument(t *testing.T) {
 	check(l.call("POST", "/v1/pauses", `{"scope":"participant","participant":"bank","reason":"x"}`).expect(201), reflect.TypeFor[api.Pause]())
 	check(l.get("/v1/pauses"), reflect.TypeFor[api.Pauses]())
 	check(l.get("/v1/participants"), reflect.TypeFor[api.Participants]())
+	check(l.call("POST", "/v1/webhooks", `{"url":"https://hooks.invalid","reason":"x"}`).expect(201), reflect.TypeFor[api.Webhook]())
+	check(l.get("/v1/webhooks"), reflect.TypeFor[api.Webhooks]())
 	check(l.get("/nothing"), reflect.TypeFor[api.Problem]())
 	check(l.call("POST", path+"/cancel", "").expect(200), reflect.TypeFor[api.Transaction]())
 	later := l.submit(submission("later", `"timeout":"1h"`))
