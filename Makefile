@@ -126,6 +126,28 @@ overload: ## Offer ten times the limit of submissions (RATE=100 SECONDS=60)
 	E2E_OVERLOAD_RATE='$(or $(RATE),100)' E2E_OVERLOAD_SECONDS='$(or $(SECONDS),60)' \
 		$(GO) test ./e2e -run '^TestTenTimesTheLimit$$' -count=1 -v -timeout 15m
 
+.PHONY: backlog
+backlog: ## Let transactions wait for a participant that is down, and kill the coordinator (TRANSACTIONS=100000 CEILING=1000)
+	@scripts/ensure-postgres.sh
+	E2E_BACKLOG_TRANSACTIONS='$(if $(filter file,$(origin TRANSACTIONS)),100000,$(TRANSACTIONS))' E2E_BACKLOG_CEILING='$(or $(CEILING),1000)' E2E_BACKLOG_ATTEMPT_MS=2000 \
+		E2E_BACKLOG_PROGRESS_SECONDS=5 $(GO) test ./e2e -run '^TestBacklog$$' -count=1 -v -timeout 120m
+
+.PHONY: slow
+slow: ## Let a participant take longer than the attempt timeout and count its effects (TRANSACTIONS=40)
+	@scripts/ensure-postgres.sh
+	E2E_SLOW_TRANSACTIONS='$(if $(filter file,$(origin TRANSACTIONS)),40,$(TRANSACTIONS))' $(GO) test ./e2e -run '^TestSlowParticipant$$' -count=1 -v -timeout 20m
+
+.PHONY: bystander
+bystander: ## Measure what a participant that is down costs transactions that do not use it (PAIRS=3 SECONDS=10)
+	@scripts/ensure-postgres.sh
+	E2E_BYSTANDER_PAIRS='$(or $(PAIRS),3)' E2E_BYSTANDER_SECONDS='$(or $(SECONDS),10)' \
+		$(GO) test ./e2e -run '^TestBystanders$$' -count=1 -v -timeout 30m
+
+.PHONY: deadlines
+deadlines: ## Measure how late deadlines of two seconds decide, idle and beside a load (TRANSACTIONS=200)
+	@scripts/ensure-postgres.sh
+	E2E_DEADLINE_TRANSACTIONS='$(if $(filter file,$(origin TRANSACTIONS)),200,$(TRANSACTIONS))' $(GO) test ./e2e -run '^TestDeadlines$$' -count=1 -v -timeout 20m
+
 .PHONY: verify-long
 verify-long: ## Race detector, fuzzing and crash tests (FUZZTIME=20s CRASH_COUNT=5)
 	@scripts/ensure-postgres.sh

@@ -213,9 +213,12 @@ func (m *machine) settleOrTry(step int, phase Phase) *Operation {
 // send sends the operation's next attempt.
 func (m *machine) send(step int, op *Operation) {
 	op.Attempt++
+	waited := op.Wait
 	op.State, op.Wait = OperationSent, WaitNone
 	op.SentAt, op.NextAt = m.now, m.now.Add(m.def.Steps[step].attemptTimeout())
-	m.effects.Commands = append(m.effects.Commands, m.command(step, op))
+	c := m.command(step, op)
+	c.Waited = waited
+	m.effects.Commands = append(m.effects.Commands, c)
 	m.effects.Changed = true
 }
 

@@ -30,6 +30,7 @@ type Command struct {
 	ContentSHA256 [32]byte      // over action and body
 	Floor         ID            // the oldest id that is not terminal in the coordinator (B7); zero if not known
 	ReplyTo       string        // subject of the reply, set by the shell
+	Waited        Wait          // what its operation waited for until now; the coordinator's own, never sent
 	Traceparent   string
 	Tracestate    string
 }

@@ -24,7 +24,7 @@ var flowFlags = []struct {
 		flow.DefaultRetryPercent, 1, func(c *serverConfig) *int { return &c.Flow.RetryPercent },
 	},
 	{
-		"retry-floor", "SAGACITY_RETRY_FLOOR", "retries per second to one participant that are allowed in addition",
+		"retry-floor", "SAGACITY_RETRY_FLOOR", "retries per second to one participant that are allowed however little traffic it has",
 		flow.DefaultRetryFloor, 1, func(c *serverConfig) *int { return &c.Flow.RetryFloor },
 	},
 	{

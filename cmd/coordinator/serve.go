@@ -12,7 +12,7 @@ const defaultConnections = 24
 
 func newServe() *cobra.Command {
 	var cfg serverConfig
-	var tokenFile string
+	var tokenFile, pprofListen string
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Run a coordinator", Args: cobra.NoArgs,
 		Long: "serve runs a coordinator on a migrated database. Any number may share one database and one NATS.\n" +
@@ -38,6 +38,14 @@ func newServe() *cobra.Command {
 			if err := readEventFlags(&cfg); err != nil {
 				return err
 			}
+			if pprofListen != "" {
+				p, err := serveProfiles(cmd.Context(), pprofListen, cfg.Log)
+				if err != nil {
+					return err
+				}
+				defer p.close()
+				fmt.Fprintf(cmd.ErrOrStderr(), "coordinator %s: profiles on http://%s/debug/pprof/\n", version, p.listener.Addr())
+			}
 			s, err := newServer(cmd.Context(), cfg)
 			if err != nil {
 				return err
@@ -52,6 +60,7 @@ func newServe() *cobra.Command {
 	cmd.Flags().StringVar(&cfg.DatabaseURL, "database-url", "", "PostgreSQL of the coordinator (DATABASE_URL)")
 	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file with the token that callers have to send ("+envTokenFile+"; "+envToken+" holds the token itself)")
 	cmd.Flags().BoolVar(&cfg.WithoutTLS, "without-tls", false, "listen elsewhere than on loopback, unencrypted: the network is private, or a proxy ends TLS")
+	cmd.Flags().StringVar(&pprofListen, "pprof-listen", envOr("SAGACITY_PPROF_LISTEN", ""), "loopback address for Go profiles of this process (SAGACITY_PPROF_LISTEN); none if empty")
 	cmd.Flags().StringVar(&cfg.NATSURL, "nats-url", "", "NATS with JetStream (NATS_URL; default nats://127.0.0.1:4222)")
 	return cmd
 }

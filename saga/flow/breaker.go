@@ -17,6 +17,7 @@ const (
 type breaker struct {
 	state    BreakerState
 	timeouts int           // in a row, of a silent participant
+	opened   time.Time     // when it was closed last
 	since    time.Time     // when it became half-open
 	until    time.Time     // open: when it becomes half-open
 	pause    time.Duration // the last one
@@ -60,6 +61,9 @@ func (b *breaker) answered() (closed bool) {
 func (b *breaker) timedOut(p Policy, sentAt, now time.Time) (opened bool) {
 	b.timeouts++
 	opened = b.state == BreakerClosed && b.timeouts >= p.BreakerTimeouts
+	if opened {
+		b.opened = now
+	}
 	if opened || b.state == BreakerHalfOpen && !sentAt.Before(b.since) {
 		b.pause = min(max(2*b.pause, p.BreakerPauseMin), p.BreakerPauseMax)
 		b.state, b.until = BreakerOpen, now.Add(b.pause)

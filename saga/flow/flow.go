@@ -10,6 +10,8 @@ const (
 	budgetWindow = 10 * time.Second       // in which retries are measured against first attempts
 	peakWindow   = 5 * time.Minute        // whose best second is the measured ceiling
 	parkMin      = 500 * time.Millisecond // before what is parked asks again: each time is a write
+	asksMax      = 1000                   // per second, of what is parked while nothing may be sent
+	patience     = 10                     // a silence of ten seconds is asked about after one
 	burst        = 50 * time.Millisecond  // how far a drain may be ahead of its rate
 	growEvery    = 10 * time.Second       // of a drain, the measured ceiling rises by one per cent
 	reserve      = 20                     // per cent of the retry budget, for what must go forward
@@ -26,8 +28,9 @@ type Flow struct {
 	breaker                  breaker
 	heardAt                  time.Time // the last reply
 	ceiling                  int       // measured before the silence that a drain follows
-	closedAt                 time.Time // when the breaker closed
+	drainAt                  time.Time // when the drain began
 	slot                     time.Time // the next to be given out to what is parked
+	pausedSlot               time.Time // the next to be given out to what is paused
 	drainEnd                 time.Time // the last one given out to what the silence and its backlog parked
 	ahead                    time.Time // up to when a drain has used its rate
 }
@@ -56,6 +59,7 @@ type Attempt struct {
 	Timeout  time.Duration // how long its reply is awaited
 	Retry    bool          // it was sent before
 	MustEnd  bool          // phase two, fences and retriable tries: they have a reserve of the budget
+	Held     bool          // a silence, a drain or a pause held it: it is of a backlog, whoever saw that gather
 	Operator bool          // an operator asked for it: only the breaker holds it
 }
 
@@ -64,13 +68,13 @@ type Attempt struct {
 func (f *Flow) Ask(a Attempt, now time.Time) (saga.Wait, time.Time) {
 	switch {
 	case !f.breaker.allows(f.policy, now):
-		return saga.WaitBreaker, f.park(saga.WaitBreaker, later(now, f.breaker.until))
+		return saga.WaitBreaker, f.park(saga.WaitBreaker, now)
 	case a.Operator:
 	case f.InFlight(now)+f.others >= f.policy.InFlightMax:
 		return saga.WaitLimit, f.park(saga.WaitLimit, now)
 	case a.Retry && !f.affordable(a, now):
 		return saga.WaitBudget, f.park(saga.WaitBudget, now)
-	case f.Draining(now) && f.ahead.After(now.Add(burst)):
+	case (a.Held || f.Draining(now)) && f.ahead.After(now.Add(burst)):
 		return saga.WaitCeiling, f.park(saga.WaitCeiling, now)
 	}
 	f.sent(a, now)
@@ -99,9 +103,13 @@ func (f *Flow) Return(a Attempt, at time.Time) {
 	}
 }
 
-// Unpark takes back the slot of an attempt that was parked, and whose operation was not stored so.
-func (f *Flow) Unpark(now time.Time) {
-	interval := f.interval(now)
+// Unpark takes back the slot of an attempt that was parked for a reason, and whose operation was not stored so.
+func (f *Flow) Unpark(reason saga.Wait, now time.Time) {
+	interval := f.askInterval(reason, now)
+	if reason == saga.WaitPause {
+		f.pausedSlot = later(f.pausedSlot.Add(-interval), now)
+		return
+	}
 	f.slot = later(f.slot.Add(-interval), now)
 	f.drainEnd = earlier(f.drainEnd, f.slot)
 }
@@ -117,7 +125,7 @@ func (f *Flow) Answered(endsAt, now time.Time) {
 func (f *Flow) Heard(now time.Time) {
 	f.heardAt = later(f.heardAt, now)
 	if f.breaker.answered() {
-		f.closedAt = now
+		f.drainAt = now
 	}
 }
 
@@ -137,9 +145,10 @@ func (f *Flow) TimedOut(sentAt, now time.Time) {
 // the decision closed its operation.
 func (f *Flow) Dropped(endsAt time.Time) { f.flying.add(endsAt, -1) }
 
-// affordable reports whether the budget has room for a retry. What may be cancelled leaves a reserve to what must end.
+// affordable reports whether the budget has room for a retry. The floor is for participants that have not had much traffic
+// of late; above it, it adds nothing. What may be cancelled leaves a reserve to what must end.
 func (f *Flow) affordable(a Attempt, now time.Time) bool {
-	allowed := f.policy.RetryPercent*f.firsts.sum(now)/100 + f.policy.RetryFloor*int(budgetWindow/time.Second)/f.share
+	allowed := max(f.policy.RetryPercent*f.firsts.sum(now)/100, f.policy.RetryFloor*int(budgetWindow/time.Second)/f.share)
 	if !a.MustEnd {
 		allowed -= allowed * reserve / 100
 	}
@@ -149,14 +158,45 @@ func (f *Flow) affordable(a Attempt, now time.Time) bool {
 // Draining reports whether a backlog from a silence drains: some of it has not had its turn yet.
 func (f *Flow) Draining(now time.Time) bool { return f.drainEnd.After(now) }
 
-// park gives out the next slot that is not before an instant.
-func (f *Flow) park(reason saga.Wait, from time.Time) time.Time {
-	slot := later(f.slot, from.Add(parkMin))
-	f.slot = slot.Add(f.interval(from))
-	if reason == saga.WaitBreaker || reason == saga.WaitCeiling {
+// park gives out the next slot to what has to wait. What waits for a silence to end asks the less often the longer that has
+// lasted.
+func (f *Flow) park(reason saga.Wait, now time.Time) time.Time {
+	interval := f.askInterval(reason, now)
+	switch reason {
+	case saga.WaitPause:
+		slot := later(f.pausedSlot, now.Add(pauseRecheck))
+		f.pausedSlot = slot.Add(interval)
+		return slot
+	case saga.WaitBreaker:
+		slot := later(f.slot, later(f.breaker.until, now.Add(f.recheck(now))))
+		f.slot, f.drainEnd = slot.Add(interval), slot
+		return slot
+	case saga.WaitCeiling:
+		if !f.Draining(now) { // of a backlog that another coordinator saw gather, or that was paused
+			f.ceiling, f.drainAt = f.Ceiling(now), now
+		}
+	default:
+	}
+	slot := later(f.slot, now.Add(parkMin))
+	f.slot = slot.Add(interval)
+	if reason == saga.WaitCeiling {
 		f.drainEnd = slot
 	}
 	return slot
+}
+
+// recheck is how long what a silence holds waits at least before it asks again.
+func (f *Flow) recheck(now time.Time) time.Duration {
+	return min(max(now.Sub(f.breaker.opened)/patience, parkMin), f.policy.BreakerPauseMax)
+}
+
+// askInterval is the time between two slots. While nothing may be sent they are further apart than those of a drain may be.
+func (f *Flow) askInterval(reason saga.Wait, now time.Time) time.Duration {
+	interval := f.interval(now)
+	if reason == saga.WaitBreaker || reason == saga.WaitPause {
+		interval = max(interval, time.Second*time.Duration(f.share)/asksMax)
+	}
+	return interval
 }
 
 // interval is the time between two commands of a drain, of this coordinator.
@@ -174,7 +214,7 @@ func (f *Flow) Ceiling(now time.Time) int {
 	case f.breaker.state != BreakerClosed:
 		return f.ceiling
 	case f.Draining(now):
-		return f.ceiling + f.ceiling*int(now.Sub(f.closedAt)/growEvery)/100
+		return f.ceiling + f.ceiling*int(now.Sub(f.drainAt)/growEvery)/100
 	}
 	return max(f.answers.peak(now)*f.share, f.policy.CeilingMin)
 }

@@ -12,7 +12,6 @@ type Gate struct {
 	policy func(participant string) Policy
 	flows  map[string]*Flow
 	pauses []Pause
-	paused *Flow // gives out the slots of what is paused
 
 	coordinators int
 }
@@ -23,7 +22,7 @@ const ParticipantsMax = 10_000
 
 // NewGate returns a gate. policy returns the valid policy of a participant, and is called once for each.
 func NewGate(policy func(participant string) Policy) *Gate {
-	return &Gate{policy: policy, flows: map[string]*Flow{}, paused: New(Policy{}), coordinators: 1}
+	return &Gate{policy: policy, flows: map[string]*Flow{}, coordinators: 1}
 }
 
 // Flow returns the flow of a participant.
@@ -51,7 +50,6 @@ func (g *Gate) Each(f func(participant string, flow *Flow)) {
 // Share says how many coordinators there are, and how much the others have in flight by participant.
 func (g *Gate) Share(coordinators int, othersInFlight map[string]int) {
 	g.coordinators = coordinators
-	g.paused.Share(coordinators, 0)
 	for name, f := range g.flows {
 		f.Share(coordinators, othersInFlight[name])
 	}
@@ -59,12 +57,12 @@ func (g *Gate) Share(coordinators int, othersInFlight map[string]int) {
 
 // ask decides about one attempt, and returns the flow that has counted it or given it a slot.
 func (g *Gate) ask(r saga.SendRequest, a Attempt, now time.Time) (*Flow, saga.Wait, time.Time) {
+	f := g.Flow(r.Command.Participant)
 	for i := range g.pauses {
 		if g.pauses[i].Holds(r) {
-			return g.paused, saga.WaitPause, g.paused.park(saga.WaitPause, now.Add(pauseRecheck))
+			return f, saga.WaitPause, f.park(saga.WaitPause, now)
 		}
 	}
-	f := g.Flow(r.Command.Participant)
 	wait, until := f.Ask(a, now)
 	return f, wait, until
 }

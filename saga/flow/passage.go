@@ -18,7 +18,7 @@ type Passage struct {
 type asked struct {
 	flow    *Flow
 	attempt Attempt
-	parked  bool
+	wait    saga.Wait // none: it was let through
 	at      time.Time
 }
 
@@ -34,9 +34,9 @@ func (g *Gate) Passage() Passage { return Passage{gate: g} }
 
 // Ask decides about one attempt (saga.Gate).
 func (p *Passage) Ask(r saga.SendRequest, now time.Time) (saga.Wait, time.Time) {
-	a := Attempt{Timeout: r.Command.Timeout, Retry: r.Retry, MustEnd: r.MustEnd, Operator: r.Operator}
+	a := Attempt{Timeout: r.Command.Timeout, Retry: r.Retry, MustEnd: r.MustEnd, Operator: r.Operator, Held: ofBacklog(r.Command.Waited)}
 	f, wait, until := p.gate.ask(r, a, now)
-	p.asked = append(p.asked, asked{flow: f, attempt: a, parked: wait != saga.WaitNone, at: now})
+	p.asked = append(p.asked, asked{flow: f, attempt: a, wait: wait, at: now})
 	return wait, until
 }
 
@@ -55,10 +55,10 @@ func (p *Passage) Take(other *Passage) {
 // again.
 func (p *Passage) Abandon() {
 	for _, a := range p.asked {
-		if a.parked {
-			a.flow.Unpark(a.at)
-		} else {
+		if a.wait == saga.WaitNone {
 			a.flow.Return(a.attempt, a.at)
+		} else {
+			a.flow.Unpark(a.wait, a.at)
 		}
 	}
 	p.asked = nil
@@ -70,4 +70,10 @@ func (p *Passage) Stored(now time.Time) {
 		o := &p.seen[i]
 		p.gate.Observe(o.def, o.before, o.after, o.event, now)
 	}
+}
+
+// ofBacklog reports whether what waited so gathered while nothing, or not everything, might be sent. It is stored with the
+// operation: so a backlog drains at the ceiling also when the coordinator that saw it gather is gone.
+func ofBacklog(waited saga.Wait) bool {
+	return waited == saga.WaitBreaker || waited == saga.WaitCeiling || waited == saga.WaitPause
 }

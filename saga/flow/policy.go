@@ -10,7 +10,7 @@ import (
 type Policy struct {
 	InFlightMax     int           // attempts whose reply is awaited; default 5,000 (R3)
 	RetryPercent    int           // retries per 100 first attempts of the last ten seconds; default 10 (R1)
-	RetryFloor      int           // retries per second that are allowed however few first attempts there are; default 20
+	RetryFloor      int           // retries per second that are allowed if the percentage gives less; default 20
 	BreakerTimeouts int           // attempts in a row without any reply that open the breaker; default 5 (R2)
 	BreakerPauseMin time.Duration // before the first probe; it doubles with each failed one; default 1 s
 	BreakerPauseMax time.Duration // default 30 s
