@@ -20,10 +20,11 @@ import (
 //
 // `make deadlines` runs it with 200 transactions, idle and beside a load, and judges how late the decisions are.
 func TestDeadlines(t *testing.T) {
-	total, seconds := fromEnv(t, "E2E_DEADLINE_TRANSACTIONS", 0), 2
+	const seconds = 2
+	total := fromEnv(t, "E2E_DEADLINE_TRANSACTIONS", 0)
 	judged := total > 0
 	if !judged {
-		total, seconds = 40, 1
+		total = 40
 	}
 	w := newWorld(t)
 	s := w.serve(t)
@@ -34,9 +35,9 @@ func TestDeadlines(t *testing.T) {
 		name := fmt.Sprintf("deadline-%d", load)
 		def := saga.Define(name).Saga("take", bankB, bank.ActionWithdraw).
 			Saga("give", bankA, bank.ActionDeposit, saga.AttemptTimeout(500*time.Millisecond)).
-			Timeout(time.Duration(seconds) * time.Second).MustBuild()
+			Timeout(seconds * time.Second).MustBuild()
 		body := submission(def, map[string]bank.Move{"take": {Account: account(1), Cents: 1}, "give": {Account: account(1), Cents: 1}})
-		submitEvenly(t, s.url, name, body, total, time.Duration(seconds)*time.Second)
+		submitEvenly(t, s.url, name, body, total, seconds*time.Second)
 		eventually(t, time.Minute, "all are decided", func() bool {
 			return countOf(t, w.pool, `SELECT count(*) FROM transactions WHERE definition_name = '`+name+`' AND decided_at IS NOT NULL`) == total
 		})
@@ -81,7 +82,7 @@ SELECT count(*) FROM (
      GROUP BY transaction_id HAVING count(*) FILTER (WHERE phase = 'try') = 1 AND count(*) FILTER (WHERE phase = 'cancel') = 1 AND count(*) = 2
 ) AS undone`)
 	all := countOf(t, w.banks[bankB], `SELECT count(DISTINCT transaction_id) FROM bank.effects WHERE account = '`+account(1)+`'`)
-	v.add(balanced == all && all > 0, "taken once and given back once, so far", fmt.Sprint(all), "%d", balanced)
+	v.add(balanced == all && (all > 0 || !judged), "taken once and given back once, so far", fmt.Sprint(all), "%d", balanced)
 	left := countOf(t, w.banks[bankA], `
 SELECT count(*) FROM (
     SELECT transaction_id FROM bank.effects WHERE account = '`+account(1)+`'

@@ -155,7 +155,9 @@ func (g *gauges) look(ctx context.Context, began time.Time) error {
 		return err
 	}
 	if s.runs() {
-		now.residentBytes, now.goroutines = residentBytes(g.t, s.process), s.goroutines(ctx)
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid)) // where there is none, nothing is known
+		now.residentBytes, _ = residentIn(string(status))
+		now.goroutines = s.goroutines(ctx)
 	}
 	streams := g.js.ListStreams(ctx)
 	for info := range streams.Info() {

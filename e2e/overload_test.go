@@ -229,14 +229,20 @@ func residentBytes(t *testing.T, p *process) int {
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(status), "VmRSS:")
-	fields := strings.Fields(rest)
-	if len(fields) == 0 {
+	bytes, ok := residentIn(string(status))
+	if !ok {
 		t.Fatalf("%s has ended", p.name)
 	}
-	kib, err := strconv.Atoi(fields[0])
-	if err != nil {
-		t.Fatal(err)
+	return bytes
+}
+
+// residentIn finds the memory in the text of /proc/…/status. A process that has ended has none.
+func residentIn(status string) (bytes int, ok bool) {
+	_, rest, _ := strings.Cut(status, "VmRSS:")
+	fields := strings.Fields(rest)
+	if len(fields) == 0 {
+		return 0, false
 	}
-	return kib << 10
+	kib, err := strconv.Atoi(fields[0])
+	return kib << 10, err == nil
 }

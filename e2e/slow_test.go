@@ -27,13 +27,27 @@ func TestSlowParticipant(t *testing.T) {
 	total := fromEnv(t, "E2E_SLOW_TRANSACTIONS", 6)
 	const attempt, takes = 200 * time.Millisecond, 500
 	works := []slowWork{
-		{"slow-saga", func(b *saga.Builder, o saga.StepOption) *saga.Builder { return b.Saga("take", bankA, bank.ActionWithdraw, o) }, bank.Wish{SleepMs: takes}, 0, "try"},
-		{"slow-tcc", func(b *saga.Builder, o saga.StepOption) *saga.Builder { return b.TCC("take", bankA, bank.ActionDebit, o) }, bank.Wish{SleepMs: takes}, 0, "confirm,try"},
-		{"slow-confirm", func(b *saga.Builder, o saga.StepOption) *saga.Builder { return b.TCC("take", bankA, bank.ActionDebit, o) }, bank.Wish{Phase: saga.PhaseConfirm, SleepMs: takes}, 0, "confirm,try"},
-		{"slow-pivot", func(b *saga.Builder, o saga.StepOption) *saga.Builder { return b.Pivot("take", bankA, bank.ActionCharge, o) }, bank.Wish{SleepMs: takes}, 0, "try"},
-		{"slow-retriable", func(b *saga.Builder, o saga.StepOption) *saga.Builder { return b.Retriable("take", bankA, bank.ActionCollect, o) }, bank.Wish{SleepMs: takes}, 0, "try"},
-		{"late-saga", func(b *saga.Builder, o saga.StepOption) *saga.Builder { return b.Saga("take", bankA, bank.ActionWithdraw, o) }, bank.Wish{SleepMs: takes}, takes * time.Millisecond / 2, ""},
-		{"late-tcc", func(b *saga.Builder, o saga.StepOption) *saga.Builder { return b.TCC("take", bankA, bank.ActionDebit, o) }, bank.Wish{SleepMs: takes}, takes * time.Millisecond / 2, ""},
+		{"slow-saga", func(b *saga.Builder, o saga.StepOption) *saga.Builder {
+			return b.Saga("take", bankA, bank.ActionWithdraw, o)
+		}, bank.Wish{SleepMs: takes}, 0, "try"},
+		{"slow-tcc", func(b *saga.Builder, o saga.StepOption) *saga.Builder {
+			return b.TCC("take", bankA, bank.ActionDebit, o)
+		}, bank.Wish{SleepMs: takes}, 0, "confirm,try"},
+		{"slow-confirm", func(b *saga.Builder, o saga.StepOption) *saga.Builder {
+			return b.TCC("take", bankA, bank.ActionDebit, o)
+		}, bank.Wish{Phase: saga.PhaseConfirm, SleepMs: takes}, 0, "confirm,try"},
+		{"slow-pivot", func(b *saga.Builder, o saga.StepOption) *saga.Builder {
+			return b.Pivot("take", bankA, bank.ActionCharge, o)
+		}, bank.Wish{SleepMs: takes}, 0, "try"},
+		{"slow-retriable", func(b *saga.Builder, o saga.StepOption) *saga.Builder {
+			return b.Retriable("take", bankA, bank.ActionCollect, o)
+		}, bank.Wish{SleepMs: takes}, 0, "try"},
+		{"late-saga", func(b *saga.Builder, o saga.StepOption) *saga.Builder {
+			return b.Saga("take", bankA, bank.ActionWithdraw, o)
+		}, bank.Wish{SleepMs: takes}, takes * time.Millisecond / 2, ""},
+		{"late-tcc", func(b *saga.Builder, o saga.StepOption) *saga.Builder {
+			return b.TCC("take", bankA, bank.ActionDebit, o)
+		}, bank.Wish{SleepMs: takes}, takes * time.Millisecond / 2, ""},
 	}
 	w := newWorld(t)
 	s := w.serve(t, "--retry-floor", "1000") // it is asked again as often as it may be
