@@ -62,6 +62,8 @@ func TestUsageErrors(t *testing.T) {
 		{"serve --database-url postgres://127.0.0.1:1/x --retry-percent 0", "--retry-percent is 0; give 1 or more"},
 		{"serve --database-url postgres://127.0.0.1:1/x --drain-ceiling -1", "--drain-ceiling is -1; give 0 or more"},
 		{"serve --database-url postgres://127.0.0.1:1/x --auto-pause many", "--auto-pause"},
+		{"serve --database-url postgres://127.0.0.1:1/x --pprof-listen 0.0.0.0:6060", "give a loopback address"},
+		{"serve --database-url postgres://127.0.0.1:1/x --pprof-listen 6060", "give a loopback address"},
 		{"bench --work nosuch", "use noop, bank, tcc"},
 		{"bench --clients 0", "--clients has 0"},
 		{"bench --runs 0", "--runs is 0"},
