@@ -103,6 +103,11 @@ func RetryBackoff(strategy Strategy, base, limit time.Duration) StepOption {
 	}
 }
 
+// StraightToDeadLetters makes the operations of the step wait for a person instead of a retry (StrategyDeadLetter).
+func StraightToDeadLetters() StepOption {
+	return func(s *StepDefinition) { s.Retry = Retry{Backoff: Backoff{Strategy: StrategyDeadLetter}} }
+}
+
 // WhenExhausted sets what follows when the try used up its attempts.
 func WhenExhausted(p ExhaustionPolicy) StepOption {
 	return func(s *StepDefinition) { s.OnExhausted = p }

@@ -1,6 +1,7 @@
 package saga
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -33,8 +34,8 @@ type StepDefinition struct {
 // Retry is the policy of an operation's attempts. Zero fields mean the defaults.
 type Retry struct {
 	Backoff
-	MaxAttempts      int `json:"max_attempts,omitempty"`       // of a try; default 10
-	PhaseTwoAttempts int `json:"phase_two_attempts,omitempty"` // of confirm, cancel, fence and retriable try; default 30
+	MaxAttempts      int `json:"max_attempts,omitempty"`       // of a try; default 10, with StrategyDeadLetter 1
+	PhaseTwoAttempts int `json:"phase_two_attempts,omitempty"` // of confirm, cancel, fence and retriable try; default 30, with StrategyDeadLetter 1
 }
 
 // ExhaustionPolicy says what follows when a saga or tcc try used up its attempts (S2.4).
@@ -141,17 +142,22 @@ func (d *Definition) normalise() {
 		if s.AttemptTimeout == 0 {
 			s.AttemptTimeout = Duration(DefaultAttemptTimeout)
 		}
-		s.Retry.Backoff = s.Retry.Backoff.withDefaults()
-		if s.Retry.MaxAttempts == 0 {
-			s.Retry.MaxAttempts = DefaultTryAttempts
+		s.Retry = s.Retry.withDefaults()
+		if s.OnExhausted == "" && s.Retry.Strategy == StrategyDeadLetter {
+			s.OnExhausted = OnExhaustedDeadLetter
 		}
-		if s.Retry.PhaseTwoAttempts == 0 {
-			s.Retry.PhaseTwoAttempts = DefaultPhaseTwoTries
-		}
-		if s.OnExhausted == "" {
-			s.OnExhausted = d.OnExhausted
-		}
+		s.OnExhausted = cmp.Or(s.OnExhausted, d.OnExhausted)
 	}
+}
+
+func (r Retry) withDefaults() Retry {
+	r.Backoff = r.Backoff.withDefaults()
+	tries, phaseTwo := DefaultTryAttempts, DefaultPhaseTwoTries
+	if r.Strategy == StrategyDeadLetter {
+		tries, phaseTwo = 1, 1
+	}
+	r.MaxAttempts, r.PhaseTwoAttempts = cmp.Or(r.MaxAttempts, tries), cmp.Or(r.PhaseTwoAttempts, phaseTwo)
+	return r
 }
 
 // attemptsMax returns how many counted attempts an operation of the step has.

@@ -110,6 +110,23 @@ func TestDefaultsAreWrittenOut(t *testing.T) {
 	}
 }
 
+// TestStraightToDeadLetters: JSON and builder agree on what the strategy dead_letter means, whatever the definition says of
+// exhaustion, and its canonical form reads again.
+func TestStraightToDeadLetters(t *testing.T) {
+	built := saga.Define("d").OnExhausted(saga.OnExhaustedCancel).Saga("a", "p", "x", saga.StraightToDeadLetters()).MustBuild()
+	parsed, err := saga.ParseDefinition([]byte(definitionJSON(`,"on_exhausted":"cancel"`, stepJSON("a", `,"retry":{"strategy":"dead_letter"}`))))
+	if err != nil || !reflect.DeepEqual(built, parsed) {
+		t.Fatalf("%v\n%s\n%s", err, built.JSON(), parsed.JSON())
+	}
+	again, err := saga.ParseDefinition(built.JSON())
+	if err != nil || !reflect.DeepEqual(built, again) {
+		t.Errorf("the canonical form makes another definition: %v\n%s", err, built.JSON())
+	}
+	if s := built.Steps[0]; s.Retry.MaxAttempts != 1 || s.Retry.PhaseTwoAttempts != 1 || s.OnExhausted != saga.OnExhaustedDeadLetter {
+		t.Errorf("it means %+v, %s", s.Retry, s.OnExhausted)
+	}
+}
+
 // wantInvalid checks that err is an InvalidError with the code and a field that contains the text, and that
 // it says what was wrong and what to do.
 func wantInvalid(t *testing.T, err error, code, field string) {

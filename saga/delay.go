@@ -8,7 +8,7 @@ type Rand interface {
 	Int64N(n int64) int64
 }
 
-// Strategy says how the delay before a retry grows (T3).
+// Strategy says when an operation is sent again (T3).
 type Strategy string
 
 // The strategies of retries.
@@ -16,6 +16,9 @@ const (
 	StrategyExponential Strategy = "exponential" // full jitter below base × 2ⁿ, at most the cap
 	StrategyFixed       Strategy = "fixed"       // always the base
 	StrategyImmediate   Strategy = "immediate"   // at once
+	// StrategyDeadLetter sets the operation aside for a person after its first attempt that counts, and the try of a saga
+	// or tcc step also if nobody answered it. What must not end so waits as with StrategyExponential: S2.6 and S2.8.
+	StrategyDeadLetter Strategy = "dead_letter"
 )
 
 // Backoff is the policy of delays between the attempts of an operation. Zero fields mean the defaults.

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -17,7 +19,7 @@ func (fastest) Int64N(int64) int64 { return 0 }
 func TestDelayBounds(t *testing.T) {
 	const day = 24 * time.Hour
 	policies := []saga.Backoff{{}}
-	for _, strategy := range []saga.Strategy{"", saga.StrategyExponential, saga.StrategyFixed, saga.StrategyImmediate} {
+	for _, strategy := range []saga.Strategy{"", saga.StrategyExponential, saga.StrategyFixed, saga.StrategyImmediate, saga.StrategyDeadLetter} {
 		for _, base := range []time.Duration{time.Millisecond, time.Second, 7 * time.Second, day} {
 			for _, limit := range []time.Duration{time.Millisecond, 10 * time.Second, day} {
 				policies = append(policies, saga.Backoff{Strategy: strategy, Base: saga.Duration(base), Cap: saga.Duration(limit)})
@@ -38,6 +40,31 @@ func TestDelayBounds(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDelayOfAnyPolicy: 0 < delay ≤ cap for every policy that a definition may have, any number of attempts and any draw
+// (T3).
+func TestDelayOfAnyPolicy(t *testing.T) {
+	checks(t, 10_000, func(t *rapid.T) {
+		limit := rapid.Int64Range(int64(time.Millisecond), int64(saga.BackoffMax)).Draw(t, "cap")
+		p := saga.Backoff{
+			Strategy: rapid.SampledFrom([]saga.Strategy{saga.StrategyExponential, saga.StrategyFixed, saga.StrategyImmediate, saga.StrategyDeadLetter}).Draw(t, "strategy"),
+			Base:     saga.Duration(rapid.Int64Range(int64(time.Millisecond), limit).Draw(t, "base")), Cap: saga.Duration(limit),
+		}
+		def, err := saga.Define("d").Saga("a", "p", "x", func(s *saga.StepDefinition) { s.Retry.Backoff = p }).Build()
+		if err != nil || def.Steps[0].Retry.Backoff != p {
+			t.Fatalf("%+v: %v", p, err)
+		}
+		n := rapid.IntRange(1, saga.AttemptsMax).Draw(t, "attempts")
+		rnd := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		d, most := saga.Delay(p, n, rnd), saga.Delay(p, n, slowest{})
+		if d <= 0 || d > time.Duration(limit) || d > most {
+			t.Fatalf("%+v after %d attempts: %s, at most %s", p, n, d, most)
+		}
+		if longer := saga.Delay(p, n+1, slowest{}); longer < most {
+			t.Fatalf("%+v: at most %s after %d attempts, and %s after one more", p, most, n, longer)
+		}
+	})
 }
 
 // TestDelayGrows: the ceiling doubles from the base to the cap; fixed stays, immediate is at once.

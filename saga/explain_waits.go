@@ -144,7 +144,11 @@ func (x *explainer) exhaustion(step int, op *Operation) string {
 	}
 	if silent(op) {
 		counts := "silence uses up no attempts"
-		if op.Phase == PhaseTry && s.Kind.cancellable() {
+		switch {
+		case op.Phase != PhaseTry || !s.Kind.cancellable():
+		case s.Retry.Strategy == StrategyDeadLetter:
+			counts = "with the strategy dead_letter silence counts too"
+		default:
 			counts = "silence uses up attempts only while it answers others"
 		}
 		text += " The participant may be down: " + counts + "."

@@ -154,6 +154,9 @@ func drawDefinition(t *rapid.T) *saga.Definition {
 			saga.PhaseTwoAttempts(rapid.IntRange(1, 3).Draw(t, "phase two attempts")),
 			saga.AttemptTimeout(time.Duration(rapid.IntRange(1, 8).Draw(t, "attempt timeout")) * time.Second),
 		}
+		if rapid.IntRange(0, 9).Draw(t, "straight to the dead letters") == 0 {
+			options = append(options, saga.StraightToDeadLetters())
+		}
 		if !sequence {
 			var after []string
 			for _, other := range allowed {

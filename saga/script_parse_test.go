@@ -80,6 +80,8 @@ func (s *story) defineStep(b *saga.Builder, w []string) {
 			options = append(options, saga.PhaseTwoAttempts(s.number(value)))
 		case "timeout":
 			options = append(options, saga.AttemptTimeout(s.duration(value)))
+		case "dead_letters":
+			options = append(options, saga.StraightToDeadLetters())
 		case "on_exhausted":
 			options = append(options, saga.WhenExhausted(saga.ExhaustionPolicy(value)))
 		case "backoff":

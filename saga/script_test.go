@@ -17,7 +17,7 @@ import (
 // are the longest possible ones. The commands:
 //
 //	define [timeout=1m] [on_exhausted=dead_letter]     the steps follow, one a line (or: define {JSON}):
-//	| name kind [participant=p] [after=a,b] [attempts=2] [phase2=2] [timeout=5s] [backoff=fixed/1s/1m] [on_exhausted=…]
+//	| name kind [participant=p] [after=a,b] [attempts=2] [phase2=2] [timeout=5s] [backoff=fixed/1s/1m] [on_exhausted=…] [dead_letters]
 //	submit [step=input …] [start=+1h] [deadline=+1m]
 //	reply step/phase outcome [result] [code=…] [reason="…"] [attempt=1] [revision=1] [after=5s] [state=tried] [type=…]
 //	wake · next (moves the clock to the next wake and wakes) · heard participant (it answered another operation)

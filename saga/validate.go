@@ -55,11 +55,18 @@ func (s *StepDefinition) checkFields(at string) error {
 	if err := checkDuration(at+".attempt_timeout", s.attemptTimeout(), AttemptTimeoutMin, AttemptTimeoutMax); err != nil {
 		return err
 	}
-	return s.Retry.check(at + ".retry")
+	if err := s.Retry.check(at + ".retry"); err != nil {
+		return err
+	}
+	if s.Retry.Strategy == StrategyDeadLetter && s.OnExhausted != OnExhaustedDeadLetter {
+		return invalid("invalid_value", at+".on_exhausted", fmt.Sprintf("is %q, and its retry.strategy is %q", s.OnExhausted, s.Retry.Strategy),
+			"leave on_exhausted out, or choose another strategy")
+	}
+	return nil
 }
 
 func (r Retry) check(at string) error {
-	if err := checkOneOf(at+".strategy", r.Strategy, StrategyExponential, StrategyFixed, StrategyImmediate); err != nil {
+	if err := checkOneOf(at+".strategy", r.Strategy, StrategyExponential, StrategyFixed, StrategyImmediate, StrategyDeadLetter); err != nil {
 		return err
 	}
 	if err := checkDuration(at+".base", time.Duration(r.Base), minDelay, BackoffMax); err != nil {
@@ -79,6 +86,10 @@ func (r Retry) check(at string) error {
 		if n.value < 1 || n.value > AttemptsMax {
 			return invalid("invalid_attempts", at+"."+n.field, fmt.Sprintf("is %d", n.value),
 				fmt.Sprintf("use a whole number from 1 to %d", AttemptsMax))
+		}
+		if r.Strategy == StrategyDeadLetter && n.value != 1 {
+			return invalid("invalid_attempts", at+"."+n.field, fmt.Sprintf("is %d, and the strategy %q has one attempt", n.value, r.Strategy),
+				"leave it out, or choose another strategy")
 		}
 	}
 	return nil

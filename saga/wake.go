@@ -34,7 +34,8 @@ const (
 
 // timeOut ends an attempt without a reply: its outcome is unknown, never failed (U1). It counts towards
 // exhaustion only if the participant answered others meanwhile; the silence of a whole participant is an
-// outage, whose victims wait. What must go forward never exhausts by silence (S2.8).
+// outage, whose victims wait, unless their step asks for a person at once. What must go forward never exhausts by
+// silence (S2.8).
 func (m *machine) timeOut(step int, op *Operation, heard map[string]time.Time) {
 	s := &m.def.Steps[step]
 	silence := Reply{
@@ -44,7 +45,7 @@ func (m *machine) timeOut(step int, op *Operation, heard map[string]time.Time) {
 	m.attemptEnded(step, op, silence)
 	op.postpone(WaitBackoff, m.now.Add(m.delay(step, op)))
 	mayExhaust := op.Phase == PhaseTry && s.Kind.cancellable()
-	if !mayExhaust || op.Attempt <= op.CountedTo || !heard[s.Participant].After(op.SentAt) {
+	if !mayExhaust || op.Attempt <= op.CountedTo || !heard[s.Participant].After(op.SentAt) && s.Retry.Strategy != StrategyDeadLetter {
 		return
 	}
 	op.Counted++

@@ -91,6 +91,9 @@ func (w *world) drawPolicy() saga.ExhaustionPolicy {
 
 func (w *world) drawOptions() []saga.StepOption {
 	strategies := []saga.Strategy{saga.StrategyExponential, saga.StrategyExponential, saga.StrategyFixed, saga.StrategyImmediate}
+	if w.rnd.IntN(20) == 0 {
+		return []saga.StepOption{saga.AttemptTimeout(time.Duration(500+w.rnd.IntN(8000)) * time.Millisecond), saga.StraightToDeadLetters()}
+	}
 	return []saga.StepOption{
 		saga.Attempts(1 + w.rnd.IntN(4)), saga.PhaseTwoAttempts(1 + w.rnd.IntN(4)),
 		saga.AttemptTimeout(time.Duration(500+w.rnd.IntN(8000)) * time.Millisecond),

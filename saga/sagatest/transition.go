@@ -97,7 +97,8 @@ func cancellable(k saga.Kind) bool { return k == saga.KindSaga || k == saga.Kind
 // codeTimeout is what Step calls an attempt without a reply.
 const codeTimeout = "timeout"
 
-// checkExhausted: an attempt without a reply counts only if its participant answered others since it was sent (S2.8).
+// checkExhausted: an attempt without a reply counts only if its participant answered others since it was sent, or its step
+// asks for a person at once (S2.8).
 func (w *world) checkExhausted(def *saga.Definition, j *judged, must mustFunc) {
 	if _, woken := j.event.(saga.Woken); !woken {
 		return
@@ -111,7 +112,8 @@ func (w *world) checkExhausted(def *saga.Definition, j *judged, must mustFunc) {
 		exhausted := j.after.Cause.Why == saga.WhyExhausted && j.after.Cause.Code == codeTimeout && j.after.Cause.Step == def.Steps[i].Name &&
 			j.before.Cause != j.after.Cause
 		died := before.State != saga.OperationDead && after.State == saga.OperationDead && after.LastCode == codeTimeout
-		must(!exhausted && !died || w.heard[def.Steps[i].Participant].After(before.SentAt), "S2.8",
+		asked := def.Steps[i].Retry.Strategy == saga.StrategyDeadLetter && cancellable(def.Steps[i].Kind)
+		must(!exhausted && !died || asked || w.heard[def.Steps[i].Participant].After(before.SentAt), "S2.8",
 			"%s is exhausted by silence: nothing was heard of %s since %s", def.Steps[i].Name, def.Steps[i].Participant, before.SentAt)
 	}
 }
