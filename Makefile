@@ -148,6 +148,15 @@ deadlines: ## Measure how late deadlines of two seconds decide, idle and beside 
 	@scripts/ensure-postgres.sh
 	E2E_DEADLINE_TRANSACTIONS='$(if $(filter file,$(origin TRANSACTIONS)),200,$(TRANSACTIONS))' $(GO) test ./e2e -run '^TestDeadlines$$' -count=1 -v -timeout 20m
 
+.PHONY: outage
+outage: ## Stop a participant under load, with each strategy of retries (SECONDS_OUT=20 RATE=… STRATEGIES=default,fixed OUT=bin/outage)
+	@scripts/ensure-postgres.sh
+	@mkdir -p '$(or $(OUT),bin/outage)'
+	E2E_OUTAGE_DIR='$(abspath $(or $(OUT),bin/outage))' E2E_OUTAGE_SECONDS='$(or $(SECONDS_OUT),20)' E2E_OUTAGE_RATE='$(or $(RATE),0)' \
+		E2E_OUTAGE_WORK_MS='$(or $(WORK_MS),10)' E2E_OUTAGE_COORDINATORS='$(or $(COORDINATORS),1)' E2E_OUTAGE_STRATEGIES='$(STRATEGIES)' \
+		$(GO) test ./e2e -run '^TestOutageOfEachStrategy$$' -count=1 -v -timeout 30m
+	@cat '$(or $(OUT),bin/outage)/outage.md'
+
 .PHONY: verify-long
 verify-long: ## Race detector, fuzzing and crash tests (FUZZTIME=20s CRASH_COUNT=5)
 	@scripts/ensure-postgres.sh

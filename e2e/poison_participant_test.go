@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"syscall"
 	"testing"
@@ -12,9 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/nats-io/nats.go"
 
-	"github.com/sagacity-tx/sagacity/internal/pg"
 	"github.com/sagacity-tx/sagacity/participant"
 )
 
@@ -41,42 +38,21 @@ const worksSchema = `CREATE TABLE works (transaction_id uuid NOT NULL, number in
 
 // runWorks is what a user's main would be.
 func runWorks() int {
-	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	if err := works(context.Background(), log); err != nil {
-		log.Error("participant failed", "error", err)
-	}
-	return 1
-}
-
-func works(ctx context.Context, log *slog.Logger) error {
-	pool, err := pg.Open(ctx, pg.Config{DSN: os.Getenv("DATABASE_URL"), ApplicationName: worksName, MaxConns: participant.DefaultConcurrency})
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	nc, err := nats.Connect(os.Getenv("NATS_URL"), nats.MaxReconnects(-1))
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	p, err := participant.New(participant.Config{Name: worksName, Pool: pool, NATS: nc, Logger: log})
-	if err != nil {
-		return err
-	}
-	participant.Handle(p, "work", participant.Saga[workInput, participant.None]{
-		Try: func(ctx context.Context, tx pgx.Tx, c participant.Call[workInput]) (none participant.None, err error) {
-			if c.Input.Kill {
-				return none, die(ctx, pool, c.Attempt)
-			}
-			_, err = tx.Exec(ctx, `INSERT INTO works (transaction_id, number) VALUES ($1, $2)`, [16]byte(c.Transaction), c.Input.Number)
-			return none, err
-		},
-		Cancel: func(ctx context.Context, tx pgx.Tx, c participant.Settle[workInput, participant.None]) error {
-			_, err := tx.Exec(ctx, `DELETE FROM works WHERE transaction_id = $1`, [16]byte(c.Transaction))
-			return err
-		},
+	return serveParticipant(worksName, participant.DefaultConcurrency, func(p *participant.Participant, pool *pgxpool.Pool) {
+		participant.Handle(p, "work", participant.Saga[workInput, participant.None]{
+			Try: func(ctx context.Context, tx pgx.Tx, c participant.Call[workInput]) (none participant.None, err error) {
+				if c.Input.Kill {
+					return none, die(ctx, pool, c.Attempt)
+				}
+				_, err = tx.Exec(ctx, `INSERT INTO works (transaction_id, number) VALUES ($1, $2)`, [16]byte(c.Transaction), c.Input.Number)
+				return none, err
+			},
+			Cancel: func(ctx context.Context, tx pgx.Tx, c participant.Settle[workInput, participant.None]) error {
+				_, err := tx.Exec(ctx, `DELETE FROM works WHERE transaction_id = $1`, [16]byte(c.Transaction))
+				return err
+			},
+		})
 	})
-	return p.Run(ctx)
 }
 
 // die ends the process as running out of memory does: at once, with all that runs beside.

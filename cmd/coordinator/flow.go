@@ -42,6 +42,8 @@ var flowFlags = []struct {
 }
 
 func addFlowFlags(cmd *cobra.Command, cfg *serverConfig) {
+	cmd.Flags().BoolVar(&cfg.Flow.Unprotected, "unprotected", false,
+		"for experiments only: no retry budget, no breaker and no ceiling keep a participant from being flooded")
 	for _, f := range flowFlags {
 		cmd.Flags().IntVar(f.field(cfg), f.name, f.fallback, f.usage+" ("+f.env+")")
 	}
@@ -61,6 +63,9 @@ func readFlowFlags(cmd *cobra.Command, cfg *serverConfig) error {
 		if *value < f.min {
 			return usageError("%s is %d; give %d or more", source, *value, f.min)
 		}
+	}
+	if cfg.Flow.Unprotected {
+		cfg.Log.Warn("participants are not protected from floods of commands (--unprotected): this is for experiments only")
 	}
 	if cfg.AutoPause == 0 {
 		cfg.AutoPause = -1 // zero is the default there

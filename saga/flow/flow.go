@@ -12,7 +12,7 @@ const (
 	parkMin      = 500 * time.Millisecond // before what is parked asks again: each time is a write
 	asksMax      = 1000                   // per second, of what is parked while nothing may be sent
 	patience     = 10                     // a silence of ten seconds is asked about after one
-	burst        = 50 * time.Millisecond  // how far a drain may be ahead of its rate
+	burst        = 50 * time.Millisecond  // how far a drain may be ahead of its rate, or behind it and catch up: callers come ten times a second
 	growEvery    = 10 * time.Second       // of a drain, the measured ceiling rises by one per cent
 	reserve      = 20                     // per cent of the retry budget, for what must go forward
 )
@@ -29,6 +29,7 @@ type Flow struct {
 	heardAt                  time.Time // the last reply
 	ceiling                  int       // measured before the silence that a drain follows
 	drainAt                  time.Time // when the drain began
+	raisedAt                 time.Time // when its ceiling was last looked at
 	slot                     time.Time // the next to be given out to what is parked
 	pausedSlot               time.Time // the next to be given out to what is paused
 	drainEnd                 time.Time // the last one given out to what the silence and its backlog parked
@@ -67,11 +68,12 @@ type Attempt struct {
 // and until when.
 func (f *Flow) Ask(a Attempt, now time.Time) (saga.Wait, time.Time) {
 	switch {
-	case !f.breaker.allows(f.policy, now):
+	case !f.policy.Unprotected && !f.breaker.allows(f.policy, now):
 		return saga.WaitBreaker, f.park(saga.WaitBreaker, now)
 	case a.Operator:
 	case f.InFlight(now)+f.others >= f.policy.InFlightMax:
 		return saga.WaitLimit, f.park(saga.WaitLimit, now)
+	case f.policy.Unprotected:
 	case a.Retry && !f.affordable(a, now):
 		return saga.WaitBudget, f.park(saga.WaitBudget, now)
 	case (a.Held || f.Draining(now)) && f.ahead.After(now.Add(burst)):
@@ -84,7 +86,7 @@ func (f *Flow) Ask(a Attempt, now time.Time) (saga.Wait, time.Time) {
 func (f *Flow) sent(a Attempt, now time.Time) {
 	f.breaker.sent(f.policy, now)
 	interval := f.interval(now)
-	f.ahead = earlier(later(f.ahead, now).Add(interval), now.Add(burst+interval))
+	f.ahead = earlier(later(f.ahead, now.Add(-burst)).Add(interval), now.Add(burst+interval))
 	f.flying.add(now.Add(a.Timeout), 1)
 	if a.Retry {
 		f.retries.add(now, 1)
@@ -119,6 +121,20 @@ func (f *Flow) Answered(endsAt, now time.Time) {
 	f.answers.add(now, 1)
 	f.flying.add(endsAt, -1)
 	f.Heard(now)
+	f.raise(now)
+}
+
+// raise lets the measured ceiling of a drain rise by a quarter each second in which the participant has answered as much
+// as it was sent, up to where that needs no care any more: so one that was idle, or of which nothing is known, is found out
+// quickly, and one that does not carry more does not get more.
+func (f *Flow) raise(now time.Time) {
+	if !f.Draining(now) || f.ceiling >= f.policy.CeilingQuick || now.Sub(f.raisedAt) < time.Second {
+		return
+	}
+	f.raisedAt = now
+	if f.answers.latest(now)*f.share*10 >= f.ceiling*9 {
+		f.ceiling = min(f.ceiling*5/4+1, f.policy.CeilingQuick)
+	}
 }
 
 // Heard says that the participant lives: a reply came that nobody was waiting for.
@@ -135,9 +151,8 @@ func (f *Flow) TimedOut(sentAt, now time.Time) {
 	if f.heardAt.After(sentAt) {
 		return
 	}
-	measured := f.Ceiling(now)
 	if f.breaker.timedOut(f.policy, sentAt, now) && !f.Draining(now) {
-		f.ceiling = measured
+		f.ceiling = max(f.answers.peak(now)*f.share, f.policy.CeilingMin)
 	}
 }
 
@@ -192,7 +207,7 @@ func (f *Flow) recheck(now time.Time) time.Duration {
 
 // askInterval is the time between two slots. While nothing may be sent they are further apart than those of a drain may be.
 func (f *Flow) askInterval(reason saga.Wait, now time.Time) time.Duration {
-	interval := f.interval(now)
+	interval := f.spacing(now)
 	if reason == saga.WaitBreaker || reason == saga.WaitPause {
 		interval = max(interval, time.Second*time.Duration(f.share)/asksMax)
 	}
@@ -200,13 +215,24 @@ func (f *Flow) askInterval(reason saga.Wait, now time.Time) time.Duration {
 }
 
 // interval is the time between two commands of a drain, of this coordinator.
-func (f *Flow) interval(now time.Time) time.Duration {
-	return time.Second * time.Duration(f.share) / time.Duration(f.Ceiling(now))
+func (f *Flow) interval(now time.Time) time.Duration { return f.every(f.Ceiling(now)) }
+
+// spacing is the time between two slots. Where the ceiling may rise soon they are closer than that: some ask in vain.
+func (f *Flow) spacing(now time.Time) time.Duration {
+	if f.policy.Ceiling > 0 {
+		return f.every(f.policy.Ceiling)
+	}
+	return f.every(max(f.Ceiling(now), f.policy.CeilingQuick))
+}
+
+// every is the time between two of so many per second of all coordinators.
+func (f *Flow) every(perSecond int) time.Duration {
+	return time.Second * time.Duration(f.share) / time.Duration(perSecond)
 }
 
 // Ceiling returns the commands per second that may be sent by all coordinators together while a backlog drains (R4).
 // The measured one is from before the silence. It rises by one per cent in ten seconds of a drain, so that a load which
-// has grown for good is not held back for ever.
+// has grown for good is not held back for ever; a small one rises faster.
 func (f *Flow) Ceiling(now time.Time) int {
 	switch {
 	case f.policy.Ceiling > 0:

@@ -2,6 +2,7 @@ package flow_test
 
 import (
 	"container/heap"
+	"slices"
 	"testing"
 	"time"
 
@@ -396,6 +397,60 @@ func TestHeldIsStored(t *testing.T) {
 	}
 }
 
+// served is what a participant that carries so many commands per second is sent while a backlog drains that gathered in a
+// silence, in each second, until all of it is answered. Commands that it has no time for wait there and time out.
+func served(t *testing.T, f *flow.Flow, backlog, capacity int) (sent []int) {
+	t.Helper()
+	f.TimedOut(begin.Add(-time.Second), at(0)) // it is silent
+	var q queue
+	for range backlog {
+		_, until := f.Ask(flow.Attempt{Timeout: 2 * time.Second}, at(0.1))
+		q = append(q, client{at: until})
+	}
+	heap.Init(&q)
+	queued, answered := 0, 0
+	for tick := 10; answered < backlog; tick++ { // ten a second, as coordinators look at what is due
+		now := at(float64(tick) / 10)
+		if tick > 36_000 {
+			t.Fatalf("after an hour %d of %d are answered", answered, backlog)
+		}
+		if tick%10 == 0 {
+			sent = append(sent, 0)
+		}
+		for len(q) > 0 && !q[0].at.After(now) {
+			c := heap.Pop(&q).(client)
+			if wait, until := f.Ask(flow.Attempt{Timeout: 2 * time.Second}, now); wait != saga.WaitNone {
+				c.at = until
+				heap.Push(&q, c)
+				continue
+			}
+			sent[len(sent)-1]++
+			queued++
+		}
+		for range min(queued, capacity/10) {
+			queued--
+			answered++
+			f.Answered(now.Add(time.Second), now)
+		}
+	}
+	return sent
+}
+
+// A backlog of a participant of which nothing is known drains at what it turns out to carry, and that is found out soon;
+// one that carries little is never sent much more than that (R4).
+func TestDrainFindsOut(t *testing.T) {
+	quick := served(t, flow.New(flow.Policy{BreakerTimeouts: 1}), 10_000, 5000)
+	if most := slices.Max(quick); most > flow.DefaultCeilingQuick*11/10 || len(quick) > 60 {
+		t.Errorf("a quick one is sent at most %d in a second, and all in %d s", most, len(quick))
+	}
+	const capacity = 100
+	slow := served(t, flow.New(flow.Policy{BreakerTimeouts: 1}), 2_000, capacity)
+	if most := slices.Max(slow); most > capacity*14/10 || len(slow) > 50 {
+		t.Errorf("a slow one is sent at most %d in a second, and all in %d s", most, len(slow))
+	}
+	t.Logf("quick: %v\nslow: %v", quick, slow)
+}
+
 // However attempts, silences and coordinators come, whoever asks at the instant it was told gets through in the end.
 func TestNobodyWaitsForEver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -423,6 +478,18 @@ func TestNobodyWaitsForEver(t *testing.T) {
 			t.Fatalf("%d of %d were sent", total, len(q))
 		}
 	})
+}
+
+// Without protection only the number of attempts in flight is bounded (X5).
+func TestUnprotected(t *testing.T) {
+	f := flow.New(flow.Policy{Unprotected: true, RetryFloor: 1, BreakerTimeouts: 1, Ceiling: 1, InFlightMax: 1000})
+	f.TimedOut(at(0), at(1))
+	for range 1000 {
+		ask(t, f, flow.Attempt{Retry: true, Timeout: time.Second}, at(1), saga.WaitNone)
+	}
+	ask(t, f, flow.Attempt{Timeout: time.Second}, at(1), saga.WaitLimit)
+	f.Answered(at(2), at(1))
+	ask(t, f, flow.Attempt{Retry: true, Timeout: time.Second}, at(1), saga.WaitNone)
 }
 
 // Half of the allowances is one coordinator's of two.
@@ -453,6 +520,7 @@ func TestPolicyValidate(t *testing.T) {
 		"flow: BreakerTimeouts is -10; give a positive number, or 0 for the default": {BreakerTimeouts: -10},
 		"flow: InFlightMax is -5000; give a positive number, or 0 for the default":   {InFlightMax: -5000},
 		"flow: RetryFloor is -1; give a positive number, or 0 for the default":       {RetryFloor: -1},
+		"flow: CeilingQuick is -2; give a positive number, or 0 for the default":     {CeilingQuick: -2},
 		"flow: Ceiling is -1; give a positive number, or 0 for the default":          {Ceiling: -1},
 	} {
 		if err := p.Validate(); err == nil || err.Error() != want {

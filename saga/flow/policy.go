@@ -16,7 +16,12 @@ type Policy struct {
 	BreakerPauseMax time.Duration // default 30 s
 	Probes          int           // attempts that a half-open breaker lets through; default 3
 	Ceiling         int           // commands per second while a backlog drains; zero: the most replies per second of late (R4)
-	CeilingMin      int           // of the measured ceiling, so that a participant that was idle can start; default 500
+	CeilingMin      int           // of the measured ceiling, so that a participant that was idle can start; default 50
+	CeilingQuick    int           // up to which the measured ceiling rises every second while the participant keeps up; default 500
+
+	// Unprotected leaves out the retry budget, the breaker and the ceiling, to show in an experiment what they are for (X5).
+	// Only InFlightMax remains.
+	Unprotected bool
 }
 
 // Defaults of Policy.
@@ -28,7 +33,8 @@ const (
 	DefaultBreakerPauseMin = time.Second
 	DefaultBreakerPauseMax = 30 * time.Second
 	DefaultProbes          = 3
-	DefaultCeilingMin      = 500
+	DefaultCeilingMin      = 50
+	DefaultCeilingQuick    = 500
 )
 
 // WithDefaults returns the policy with its zero fields set.
@@ -41,6 +47,7 @@ func (p Policy) WithDefaults() Policy {
 	p.BreakerPauseMax = cmp.Or(p.BreakerPauseMax, max(p.BreakerPauseMin, DefaultBreakerPauseMax))
 	p.Probes = cmp.Or(p.Probes, DefaultProbes)
 	p.CeilingMin = cmp.Or(p.CeilingMin, DefaultCeilingMin)
+	p.CeilingQuick = cmp.Or(p.CeilingQuick, DefaultCeilingQuick)
 	return p
 }
 
@@ -59,6 +66,7 @@ func (p Policy) Validate() error {
 		{"Probes", p.Probes},
 		{"Ceiling", p.Ceiling},
 		{"CeilingMin", p.CeilingMin},
+		{"CeilingQuick", p.CeilingQuick},
 	} {
 		if f.value < 0 {
 			return fmt.Errorf("flow: %s is %d; give a positive number, or 0 for the default", f.name, f.value)

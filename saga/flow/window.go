@@ -30,6 +30,12 @@ func (w *window) sum(now time.Time) int {
 	return w.total
 }
 
+// latest returns the events of the newest second that is over.
+func (w *window) latest(now time.Time) int {
+	w.roll(now.Unix())
+	return *w.count(w.last - 1)
+}
+
 // peak returns the most events of a second that is over.
 func (w *window) peak(now time.Time) int {
 	w.roll(now.Unix())
