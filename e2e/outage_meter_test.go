@@ -1,16 +1,9 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"math"
-	"net/http"
-	"os"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/sagacity-tx/sagacity/coordinator/client"
 	"github.com/sagacity-tx/sagacity/internal/bus"
 	"github.com/sagacity-tx/sagacity/internal/outage"
 	"github.com/sagacity-tx/sagacity/saga/wire"
@@ -29,16 +23,17 @@ const meterInterval = 250 * time.Millisecond
 
 // outageMeter counts what is sent to the participant, and what it fetches, while an experiment runs.
 type outageMeter struct {
-	began    time.Time
-	consumer func(context.Context) (jetstream.Consumer, error)
-	pool     *pgxpool.Pool
-	profiles []string // of the coordinators
+	began        time.Time
+	consumer     func(context.Context) (jetstream.Consumer, error)
+	pool         *pgxpool.Pool
+	coordinators []*served
 
 	mu                      sync.Mutex
 	sent                    []int   // commands on the participant's subject, by the second
 	fetched                 []point // commands that its consumer was handed since ever
 	goroutines, connections outage.Gauge
-	outage                  bool // it has begun
+	ceilings                []int // by the second
+	outage                  bool  // it has begun
 
 	stop func()
 }
@@ -50,7 +45,7 @@ type point struct {
 }
 
 // startMeter begins to count. Windows are seconds from now.
-func startMeter(t *testing.T, w *world, profiles []string) *outageMeter {
+func startMeter(t *testing.T, w *world, coordinators []*served) *outageMeter {
 	t.Helper()
 	nc, err := nats.Connect(w.cluster.NATSURL(), nats.MaxReconnects(-1))
 	if err != nil {
@@ -61,7 +56,7 @@ func startMeter(t *testing.T, w *world, profiles []string) *outageMeter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &outageMeter{began: time.Now(), pool: w.pool, profiles: profiles, consumer: func(ctx context.Context) (jetstream.Consumer, error) {
+	m := &outageMeter{began: time.Now(), pool: w.pool, coordinators: coordinators, consumer: func(ctx context.Context) (jetstream.Consumer, error) {
 		return js.Consumer(ctx, "SAGA_CMD", stockName)
 	}}
 	_, err = nc.Subscribe(wire.CommandSubject(bus.DefaultPrefix, stockName), func(*nats.Msg) {
@@ -96,12 +91,52 @@ func startMeter(t *testing.T, w *world, profiles []string) *outageMeter {
 	return m
 }
 
+// watchCeiling looks once a second at how many commands per second the coordinator allows while a backlog drains.
+func (m *outageMeter) watchCeiling(t *testing.T, c *client.Client) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for ctx.Err() == nil {
+			states, err := c.Participants(ctx)
+			at := slices.IndexFunc(states.Participants, func(p client.Participant) bool { return p.Name == stockName })
+			if err == nil && at >= 0 {
+				m.ceiling(states.Participants[at].Ceiling)
+			}
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+			}
+		}
+	})
+	stop := m.stop
+	m.stop = func() { cancel(); looking.Wait(); stop() }
+	t.Cleanup(m.stop)
+}
+
+// ceiling notes what is allowed now. What was allowed before lasted until now.
+func (m *outageMeter) ceiling(perSecond int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	second := int(time.Since(m.began).Seconds())
+	for len(m.ceilings) <= second {
+		last := perSecond
+		if len(m.ceilings) > 0 {
+			last = m.ceilings[len(m.ceilings)-1]
+		}
+		m.ceilings = append(m.ceilings, last)
+	}
+	m.ceilings[second] = perSecond
+}
+
 // look takes the levels. What cannot be looked at now is left out.
 func (m *outageMeter) look(ctx context.Context) {
 	goroutines := 0
-	for _, url := range m.profiles {
-		n, err := countGoroutines(ctx, url)
-		if err != nil {
+	for _, c := range m.coordinators {
+		n := c.goroutines(ctx)
+		if n == 0 {
 			return
 		}
 		goroutines += n
@@ -137,7 +172,7 @@ func (m *outageMeter) read(r *outage.Run) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r.Goroutines, r.Connections = m.goroutines, m.connections
-	r.Fetched = windows(m.fetched)
+	r.Fetched, r.Ceilings = windows(m.fetched), m.ceilings
 	r.Sent = append(slices.Clone(m.sent), make([]int, max(0, len(r.Fetched)-len(m.sent)))...)
 }
 
@@ -155,44 +190,6 @@ func windows(points []point) (counts []int) {
 		counts = append(counts, total(s)-total(s-time.Second))
 	}
 	return counts
-}
-
-// countGoroutines reads how many goroutines a process has from its profiles.
-func countGoroutines(ctx context.Context, url string) (n int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"goroutine?debug=1", nil)
-	if err != nil {
-		return 0, err
-	}
-	answer, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return 0, err
-	}
-	first, _, _ := bytes.Cut(body, []byte("\n"))
-	if _, err := fmt.Sscanf(string(first), "goroutine profile: total %d", &n); err != nil {
-		return 0, fmt.Errorf("%q: %w", first, err)
-	}
-	return n, nil
-}
-
-// profilesOf returns where a coordinator shows its profiles. It has said so before it was ready.
-func profilesOf(p *process) (string, error) {
-	log, err := os.ReadFile(p.log.path)
-	if err != nil {
-		return "", err
-	}
-	_, rest, found := strings.Cut(string(log), "profiles on ")
-	if !found {
-		return "", errors.New(p.name + " does not say where its profiles are")
-	}
-	url, _, _ := strings.Cut(rest, "\n")
-	return strings.TrimSpace(url), nil
 }
 
 // begin says that the outage begins.

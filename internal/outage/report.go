@@ -30,9 +30,10 @@ type Run struct {
 
 	// Sent are the commands on the participant's subject, in each window; Fetched those that its consumer was handed,
 	// again included.
-	Sent        []int `json:"sent"`
-	Fetched     []int `json:"fetched"`
-	CeilingPerS int   `json:"ceiling_per_s,omitempty"` // of the drain; zero without protection
+	Sent    []int `json:"sent"`
+	Fetched []int `json:"fetched"`
+	// Ceilings are the commands per second that a drain may have, in each window; absent without protection.
+	Ceilings []int `json:"ceilings,omitempty"`
 
 	// DrainedS is the time from BackS until all transactions of before had ended; absent if not all had.
 	DrainedS *float64 `json:"drained_s,omitempty"`
@@ -77,7 +78,7 @@ func (r *Run) After() int {
 
 // most returns the largest window between two instants, those included in which they are.
 func most(windows []int, from, to float64) int {
-	part := windows[min(int(from), len(windows)):min(int(to)+1, len(windows))]
+	part := windows[min(max(int(from), 0), len(windows)):min(int(to)+1, len(windows))]
 	if len(part) == 0 {
 		return 0
 	}
@@ -101,11 +102,21 @@ func (r *Run) Broken() (broken []string) {
 	if r.Exhausted > 0 || r.DeadLetters > 0 {
 		broken = append(broken, fmt.Sprintf("%d are exhausted, and %d dead letters", r.Exhausted, r.DeadLetters))
 	}
-	if high := max(r.During(), r.After()); float64(high) > CeilingFactor*float64(r.CeilingPerS) {
-		broken = append(broken, fmt.Sprintf("%d commands in a window, with a ceiling of %d", high, r.CeilingPerS))
+	for _, windows := range [][]int{r.Sent, r.Fetched} {
+		for s := int(r.StoppedS); s < len(windows); s++ {
+			if most := r.ceiling(s); float64(windows[s]) > CeilingFactor*float64(most) {
+				broken = append(broken, fmt.Sprintf("%d commands in second %d, with a ceiling of %d", windows[s], s, most))
+			}
+		}
 	}
 	return broken
 }
+
+// ceiling returns the highest ceiling while a window was open: it was looked at once a second, at any time of it.
+func (r *Run) ceiling(window int) int { return most(r.Ceilings, float64(window-1), float64(window+1)) }
+
+// drainCeiling returns the highest ceiling since the participant was back.
+func (r *Run) drainCeiling() int { return most(r.Ceilings, r.BackS, float64(len(r.Ceilings))) }
 
 // Markdown returns the table: a row for each strategy.
 func (r *Report) Markdown() string {
@@ -121,7 +132,7 @@ func (r *Report) Markdown() string {
 		}
 		cells := []string{
 			run.Retries, protection, fmt.Sprintf("%.0f", before), times(run.During(), before), times(run.After(), before),
-			ceiling(run.CeilingPerS), run.drained(), fmt.Sprintf("%.1f %%", run.CommittedPercent()),
+			orNone(run.drainCeiling()), run.drained(), fmt.Sprintf("%.1f %%", run.CommittedPercent()),
 			fmt.Sprint(run.Exhausted), fmt.Sprint(run.DeadLetters), run.Goroutines.String(), run.Connections.String(),
 		}
 		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
@@ -133,7 +144,7 @@ func times(n int, before float64) string {
 	return fmt.Sprintf("%d (%.1f ×)", n, float64(n)/cmp.Or(before, 1))
 }
 
-func ceiling(n int) string {
+func orNone(n int) string {
 	if n == 0 {
 		return "none"
 	}

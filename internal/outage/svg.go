@@ -39,7 +39,7 @@ func (r *Report) SVG() []byte {
 	for i := range r.Runs {
 		run := &r.Runs[i]
 		p.seconds = max(p.seconds, len(run.Sent))
-		for _, windows := range [][]int{run.Sent, run.Fetched, {run.CeilingPerS}} {
+		for _, windows := range [][]int{run.Sent, run.Fetched, run.Ceilings} {
 			if len(windows) > 0 {
 				p.most = max(p.most, slices.Max(windows))
 			}
@@ -107,26 +107,22 @@ func (p *plot) panel(r *Run, top int) {
 			p.x(float64(s)), panelHeight, p.x(float64(s)), panelHeight+17, s)
 	}
 	p.printf(`<path class="axis" d="M%d 0V%dH%d" fill="none"/>`+"\n", plotLeft, panelHeight, plotRight)
-	if r.CeilingPerS > 0 {
-		p.printf(`<path class="curve ceiling" d="M%d %.1fH%d"/>`+"\n", plotLeft, p.y(r.CeilingPerS), plotRight)
-	}
-	p.curve("fetched", r.Fetched)
-	p.curve("sent", r.Sent)
+	p.curve("ceiling", r.Ceilings, int(r.StoppedS))
+	p.curve("fetched", r.Fetched, 0)
+	p.curve("sent", r.Sent, 0)
 	p.printf("</g>\n")
 }
 
-// curve draws windows in the middle of their seconds.
-func (p *plot) curve(class string, windows []int) {
-	if len(windows) == 0 {
+// curve draws windows in the middle of their seconds, those from a second on.
+func (p *plot) curve(class string, windows []int, from int) {
+	if len(windows) <= from {
 		return
 	}
 	p.printf(`<path class="curve %s" d="`, class)
-	for s, n := range windows {
-		letter := "L"
-		if s == 0 {
-			letter = "M"
-		}
-		p.printf("%s%.1f %.1f", letter, p.x(float64(s)+0.5), p.y(n))
+	letter := "M"
+	for s := from; s < len(windows); s++ {
+		p.printf("%s%.1f %.1f", letter, p.x(float64(s)+0.5), p.y(windows[s]))
+		letter = "L"
 	}
 	p.printf(`"/>` + "\n")
 }
