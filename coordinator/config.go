@@ -38,6 +38,7 @@ type Config struct {
 	AutoPause       int                  // dead letters of one action and cause in a minute, above which it is paused; default 100, negative: never (E2)
 	Events          EventsMode           // which lifecycle events are published; default EventsExceptions
 	Webhooks        notify.Config        // how webhooks are told; Pool and Log are the coordinator's (E5)
+	Retention       Retention            // what is forgotten and when; see its defaults (S1.3, I-10)
 	StopTimeout     time.Duration        // for what is in hand when Run is asked to end; default 20s
 }
 
@@ -84,7 +85,7 @@ func (c Config) validate() error {
 	if !slices.Contains(EventsModes, c.Events) {
 		return fmt.Errorf("coordinator: Events is %q; use one of %q", c.Events, EventsModes)
 	}
-	for _, err := range []error{c.Flow.Validate(), c.Admission.Validate()} {
+	for _, err := range []error{c.Flow.Validate(), c.Admission.Validate(), c.Retention.Validate()} {
 		if err != nil {
 			return fmt.Errorf("coordinator: %w", err)
 		}

@@ -87,6 +87,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	sources.Go(func() error { return c.runMaintenance(sourcesCtx) })
 	sources.Go(func() error { return c.runPresence(sourcesCtx) })
 	sources.Go(func() error { return c.sender.Run(sourcesCtx) })
+	sources.Go(func() error { return c.runRetention(sourcesCtx) })
 	err := sources.Wait()
 	c.stopOnce.Do(func() { close(c.stopping) })
 	c.finishLanes(&lanes, abandon)

@@ -15,6 +15,8 @@ var (
 	ErrKeyReused = saga.ErrKeyReused
 	// ErrIDTaken: the transaction id was used before by another submission.
 	ErrIDTaken = saga.ErrIDTaken
+	// ErrPastRetention: it is from before what is remembered, so that nothing can be confirmed (I6).
+	ErrPastRetention = saga.ErrPastRetention
 	// ErrOverloaded: the queues are full, or submissions hold too many bytes; try again later. Nothing was done.
 	ErrOverloaded = errors.New("the coordinator is over capacity")
 	// ErrOutcomeUnknown: whether it happened is not known. Ask again with the same request id, or read the

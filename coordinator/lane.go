@@ -221,7 +221,7 @@ func classify(err error, decided bool) saga.Failure {
 	switch {
 	case errors.Is(err, errVersionConflict):
 		return saga.FailureVersion
-	case pg.IsUnique(err, ""):
+	case pg.IsUnique(err, ""), pg.Code(err) == codeForgottenKey:
 		return saga.FailureKey
 	case pg.Code(err) == dlq.CodeMoved:
 		return saga.FailureLetter

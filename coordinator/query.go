@@ -12,7 +12,7 @@ import (
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
-// Get returns a transaction of the caller, or ErrNotFound.
+// Get returns a transaction of the caller, ErrNotFound, or ErrPastRetention.
 func (c *Coordinator) Get(ctx context.Context, caller Caller, id saga.ID) (View, error) {
 	r, err := c.find(ctx, caller, id)
 	if err != nil {
@@ -28,12 +28,26 @@ func (c *Coordinator) find(ctx context.Context, caller Caller, id saga.ID) (*rec
 	}
 	r := found[id]
 	if r == nil || r.caller() != caller {
-		return nil, ErrNotFound
+		return nil, c.store.absent(ctx, id)
 	}
 	return r, nil
 }
 
-// FindByRequest returns the transaction that the caller submitted with the request id, or ErrNotFound (U5).
+// absent says why there is no such transaction: of what is past retention nothing can be confirmed, whoever asks and
+// whether there ever was one (I-9).
+func (s *store) absent(ctx context.Context, id saga.ID) error {
+	var past bool
+	if err := s.pool.QueryRow(ctx, sqlPastRetention, uuidOf(id)).Scan(&past); err != nil {
+		return fmt.Errorf("looking for the retention floor: %w", err)
+	}
+	if past {
+		return ErrPastRetention
+	}
+	return ErrNotFound
+}
+
+// FindByRequest returns the transaction that the caller submitted with the request id, ErrNotFound, or
+// ErrPastRetention (U5).
 func (c *Coordinator) FindByRequest(ctx context.Context, caller Caller, requestID string) (View, error) {
 	if err := saga.CheckRequestID(requestID); err != nil {
 		return View{}, err
@@ -46,6 +60,9 @@ func (c *Coordinator) FindByRequest(ctx context.Context, caller Caller, requestI
 	stored, ok := found[key]
 	if !ok {
 		return View{}, ErrNotFound
+	}
+	if stored.Forgotten {
+		return View{}, ErrPastRetention
 	}
 	return c.Get(ctx, caller, stored.Transaction)
 }

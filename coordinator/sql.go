@@ -55,6 +55,12 @@ INSERT INTO requests (tenant, client, request_id, transaction_id, content_sha256
 SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::uuid[], $5::bytea[], $6::bytea[])
  ORDER BY 1, 2, 3`
 
+// sqlCheckForgotten fails if a key that was just inserted is one that retention has forgotten (S1.3). It is a statement of
+// its own, after the insert: it sees what was committed while the insert waited for the row to go.
+const sqlCheckForgotten = `
+SELECT expect_rows((SELECT count(*) FROM unnest($1::text[], $2::text[], $3::text[]) AS u (tenant, client, request_id)
+                      JOIN request_hashes h ON h.hash = request_hash(u.tenant, u.client, u.request_id)), 0, 'SG410')`
+
 const sqlInsertTransactions = `
 INSERT INTO transactions (id, version, status, suspended, tenant, client, request_id, definition, definition_name,
                           why, why_reason, created_at, start_at, deadline, decided_at, finished_at, wake_at,
@@ -118,11 +124,16 @@ SELECT transaction_id, step, phase, state, wait, replaying, attempt, counted, co
        COALESCE(result_type, '')
   FROM unnest($1::uuid[]) AS u (id) JOIN operations ON transaction_id = u.id`
 
+// sqlFindRequests finds keys that are stored, and those that are only remembered: without a transaction.
 const sqlFindRequests = `
 SELECT r.tenant, r.client, r.request_id, r.transaction_id, r.content_sha256, r.answer
   FROM requests r
   JOIN unnest($1::text[], $2::text[], $3::text[]) AS u (tenant, client, request_id)
- USING (tenant, client, request_id)`
+ USING (tenant, client, request_id)
+UNION ALL
+SELECT u.tenant, u.client, u.request_id, NULL, NULL, NULL
+  FROM unnest($1::text[], $2::text[], $3::text[]) AS u (tenant, client, request_id)
+  JOIN request_hashes h ON h.hash = request_hash(u.tenant, u.client, u.request_id)`
 
 // sqlClaimTimers takes transactions that are due, for a while: should this process end, another takes them
 // later. It waits for no lock, so it is in nobody's way.

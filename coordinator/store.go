@@ -30,7 +30,11 @@ type store struct {
 // errVersionConflict says that a transaction was not at the version that the write was decided on.
 var errVersionConflict = errors.New("a transaction has moved on since it was loaded")
 
-const codeVersionConflict = "SG409" // raised by expect_rows
+// Raised by expect_rows.
+const (
+	codeVersionConflict = "SG409"
+	codeForgottenKey    = "SG410"
+)
 
 // commit stores the writes in one transaction and one round trip, with the messages that follow from them,
 // and returns the outbox entries to hand off. When the error is pg.CommitUnknown, all or nothing was stored.
@@ -133,6 +137,7 @@ func (s *store) queue(batch *pgx.Batch, writes []*write) ([]outbox.Message, erro
 	}
 	if len(request.id) > 0 {
 		batch.Queue(sqlInsertRequests, request.args()...)
+		batch.Queue(sqlCheckForgotten, request.args()[:3]...)
 	}
 	if len(insert.id) > 0 {
 		batch.Queue(sqlInsertTransactions, insert.args()...)
@@ -213,25 +218,25 @@ func (s *store) findRequests(ctx context.Context, keys []requestKey) (map[reques
 	for _, k := range keys {
 		tenant, client, request = append(tenant, k.tenant), append(client, k.client), append(request, k.requestID)
 	}
-	rows, err := s.pool.Query(ctx, sqlFindRequests, tenant, client, request)
-	if err != nil {
-		return nil, fmt.Errorf("looking up request keys: %w", err)
-	}
-	defer rows.Close()
 	found := make(map[requestKey]*storedRequest)
-	for rows.Next() {
-		var k requestKey
-		var r storedRequest
-		var id pgtype.UUID
-		var sha []byte
-		if err := rows.Scan(&k.tenant, &k.client, &k.requestID, &id, &sha, &r.answer); err != nil {
-			return nil, fmt.Errorf("looking up request keys: %w", err)
+	var batch pgx.Batch
+	s.queueSettings(&batch)
+	batch.Queue(sqlFindRequests, tenant, client, request).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var k requestKey
+			var r storedRequest
+			var id pgtype.UUID
+			var sha []byte
+			if err := rows.Scan(&k.tenant, &k.client, &k.requestID, &id, &sha, &r.answer); err != nil {
+				return err
+			}
+			r.Request = saga.Request{Tenant: k.tenant, Client: k.client, RequestID: k.requestID, Transaction: id.Bytes, Forgotten: !id.Valid}
+			copy(r.ContentSHA256[:], sha)
+			found[k] = &r
 		}
-		r.Request = saga.Request{Tenant: k.tenant, Client: k.client, RequestID: k.requestID, Transaction: id.Bytes}
-		copy(r.ContentSHA256[:], sha)
-		found[k] = &r
-	}
-	if err := rows.Err(); err != nil {
+		return rows.Err()
+	})
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("looking up request keys: %w", err)
 	}
 	return found, nil

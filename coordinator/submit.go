@@ -46,7 +46,7 @@ func (s *submission) key() requestKey {
 
 // Submit starts a transaction. It returns when the transaction is stored, or was stored by an earlier
 // submission with the same key and content (I1–I3). Errors: *saga.InvalidError, ErrKeyReused, ErrIDTaken,
-// *RateError, ErrOverloaded; ErrOutcomeUnknown when ctx ended or the coordinator stopped before the commit was known.
+// ErrPastRetention, *RateError, ErrOverloaded; ErrOutcomeUnknown when ctx ended or the coordinator stopped before the commit was known.
 func (c *Coordinator) Submit(ctx context.Context, p SubmitParams) (Submitted, error) {
 	s, err := c.enter(ctx, p)
 	if err != nil {

@@ -39,6 +39,13 @@ const sqlInsertMessage = `
 INSERT INTO dead_letters (id, kind, status, cause, reason, fingerprint, participant, subject, headers, body)
 VALUES ($1, 'message', 'open', $2, $3, $4, $5, $6, $7, $8)`
 
+// Made before, and not touched since: the ids are looked at in their order, from the oldest on.
+const sqlForget = `
+DELETE FROM dead_letters
+ WHERE id IN (SELECT id FROM dead_letters
+               WHERE id < $1 AND status NOT IN ('open', 'replaying') AND updated_at < $2
+               ORDER BY id LIMIT $3)`
+
 const columns = `id, kind, status, version, cause, outcome, reason, fingerprint, tenant, transaction_id,
        COALESCE(step, ''), COALESCE(phase, ''), participant, action, attempt, revision, content_sha256, subject, headers,
        body, traceparent, buried_count, buried_at, updated_at`

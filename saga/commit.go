@@ -130,7 +130,8 @@ func AckSubmission(err error) Ack {
 	switch {
 	case err == nil:
 		return AckDone
-	case isInvalid, errors.Is(err, ErrKeyReused), errors.Is(err, ErrIDTaken), errors.Is(err, ErrCannotStore):
+	case isInvalid, errors.Is(err, ErrKeyReused), errors.Is(err, ErrIDTaken), errors.Is(err, ErrPastRetention),
+		errors.Is(err, ErrCannotStore):
 		return AckSetAside
 	}
 	return AckLeave

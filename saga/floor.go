@@ -73,3 +73,14 @@ type Retained struct {
 func MayDrop(t Retained, retention time.Duration, now time.Time) bool {
 	return t.Status.Terminal() && !t.FinishedAt.IsZero() && t.OpenLetters == 0 && t.FinishedAt.Before(now.Add(-retention))
 }
+
+// Week is how wide the coordinator's partitions are, or a part of it. Weeks are counted from the Unix epoch.
+const Week = 7 * 24 * time.Hour
+
+// MayDropWeeks reports whether all ids that were made in some weeks, the first one and those that follow it, are past the
+// retention period, so that what has ended of them may be forgotten. Whatever the period is, ids that may still begin
+// are not.
+func MayDropWeeks(first int64, weeks int, retention time.Duration, now time.Time) bool {
+	end := time.UnixMilli((first + int64(weeks)) * Week.Milliseconds())
+	return !end.After(now.Add(-max(retention, floorMargin)))
+}

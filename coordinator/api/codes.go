@@ -30,6 +30,7 @@ const (
 	codeSlow            = "request_timeout"
 	codeKeyReused       = "key_reused"
 	codeIDTaken         = "id_taken"
+	codePastRetention   = "past_retention"
 	codeOverloaded      = "overloaded"
 	codeRateLimited     = "rate_limited"
 	codeOutcomeUnknown  = "outcome_unknown"
@@ -82,6 +83,7 @@ var codes = map[string]codeInfo{
 	codeSlow:            {http.StatusRequestTimeout, "The body took too long to arrive.", "Send it again with the same Idempotency-Key.", 0},
 	codeKeyReused:       {http.StatusUnprocessableEntity, "The Idempotency-Key was used before with other content.", "Send exactly the bytes of the first time, or a new key for a new transaction.", 0},
 	codeIDTaken:         {http.StatusConflict, "The transaction id is taken.", "Make a new id, or none: the coordinator makes one.", 0},
+	codePastRetention:   {http.StatusGone, "It is past retention: nothing can be confirmed about it.", "Look in your own records what became of it. It is not done again; for a new transaction use a new key.", 0},
 	codeOverloaded:      {http.StatusTooManyRequests, "The coordinator is over capacity; nothing was done.", "Try again after Retry-After, with the same Idempotency-Key.", 1},
 	codeRateLimited:     {http.StatusTooManyRequests, "There are too many submissions per second, of this tenant or of all together; nothing was done.", "Try again after Retry-After, with the same Idempotency-Key. What was accepted before is still answered.", 1},
 	codeOutcomeUnknown:  {http.StatusServiceUnavailable, "Whether it happened is not known yet.", "Ask again with the same Idempotency-Key, or read the object. Do not take it for failed.", 1},

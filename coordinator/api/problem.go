@@ -83,6 +83,7 @@ func translate(err error) *Problem {
 		{dlq.ErrNotFound, codeNotFound},
 		{coordinator.ErrKeyReused, codeKeyReused},
 		{coordinator.ErrIDTaken, codeIDTaken},
+		{coordinator.ErrPastRetention, codePastRetention},
 		{coordinator.ErrOverloaded, codeOverloaded},
 		{coordinator.ErrOutcomeUnknown, codeOutcomeUnknown},
 		{coordinator.ErrStale, codeStale},

@@ -128,7 +128,7 @@ CREATE TABLE pauses (
 );
 
 CREATE TABLE incidents (
-    id             uuid        PRIMARY KEY,
+    id             uuid        NOT NULL,
     at             timestamptz NOT NULL DEFAULT clock_timestamp(),
     tenant         text        NOT NULL,
     transaction_id uuid        NOT NULL,
@@ -137,50 +137,31 @@ CREATE TABLE incidents (
     problem        text        NOT NULL,
     subject        text        NOT NULL,
     headers        jsonb       NOT NULL,
-    body           bytea       NOT NULL
-);
+    body           bytea       NOT NULL,
+    PRIMARY KEY (id)
+) PARTITION BY RANGE (id);
 CREATE INDEX incidents_transaction ON incidents (transaction_id);
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- week_floor returns the smallest UUIDv7 of the week, counted from the Unix epoch.
-CREATE FUNCTION week_floor(week bigint) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
-    SELECT (lpad(to_hex(week * 7 * 86400000), 12, '0') || '00000000000000000000')::uuid
-$$;
--- +goose StatementEnd
-
--- +goose StatementBegin
--- ensure_partitions makes the partitions from last week to the given number of weeks ahead. It is safe to
--- call at any time and from several sessions. Rows outside all ranges go to the default partitions; a week that
--- has rows there already (the clock was set) is left to them.
+-- ensure_partitions makes the partitions from this week to the given number of weeks ahead; see make_partitions.
 CREATE FUNCTION ensure_partitions(weeks_ahead integer) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    this_week bigint := floor(extract(epoch FROM clock_timestamp()) / (7 * 86400));
     parent text;
-    part text;
+    part   text;
 BEGIN
-    PERFORM pg_advisory_xact_lock(hashtext('sagacity.ensure_partitions'));
     FOREACH parent IN ARRAY ARRAY['transactions', 'submissions', 'operations', 'attempts'] LOOP
-        IF to_regclass(parent || '_rest') IS NULL THEN
-            EXECUTE format('CREATE TABLE %I PARTITION OF %I DEFAULT', parent || '_rest', parent);
-        END IF;
-        FOR week IN this_week - 1 .. this_week + weeks_ahead LOOP
-            part := parent || '_w' || week;
-            CONTINUE WHEN to_regclass(part) IS NOT NULL;
-            BEGIN
-                EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)',
-                               part, parent, week_floor(week), week_floor(week + 1));
-            EXCEPTION WHEN check_violation THEN
-                RAISE WARNING 'partition % cannot be made: % has rows of that week', part, parent || '_rest';
-                CONTINUE;
-            END;
-            IF parent IN ('transactions', 'operations') THEN
-                -- room on the page for the few updates of a row's short life (HOT): rows that were inserted
-                -- together are updated together; and frequent small vacuums
-                EXECUTE format('ALTER TABLE %I SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02)', part);
-            END IF;
-        END LOOP;
+        PERFORM make_partitions(parent, 1, weeks_ahead);
     END LOOP;
+    -- Room on the page for the few updates of a row's short life (HOT): rows that were inserted together are updated
+    -- together; and frequent small vacuums.
+    FOR part IN
+        SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+         WHERE i.inhparent IN ('transactions'::regclass, 'operations'::regclass) AND c.reloptions IS NULL AND c.relname NOT LIKE '%\_rest'
+    LOOP
+        EXECUTE format('ALTER TABLE %I SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02)', part);
+    END LOOP;
+    PERFORM make_partitions('incidents', 13, 1);
 END
 $$;
 -- +goose StatementEnd
@@ -190,4 +171,3 @@ SELECT ensure_partitions(4);
 -- +goose Down
 DROP TABLE incidents, pauses, coordinators, requests, attempts, operations, submissions, transactions, definition_names, definitions;
 DROP FUNCTION ensure_partitions(integer);
-DROP FUNCTION week_floor(bigint);
