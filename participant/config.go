@@ -23,6 +23,7 @@ const (
 	DefaultDrainTimeout   = 10 * time.Second
 	DefaultAckWait        = bus.DefaultAckWait
 	DefaultDeliveriesMax  = 5
+	DefaultRetention      = 30 * 24 * time.Hour
 )
 
 // ackWaitMin leaves time for heartbeats.
@@ -63,6 +64,11 @@ type Config struct {
 	// delivery is not counted. The last two run while nothing else runs in the process.
 	DeliveriesMax int
 
+	// Retention is how long barrier rows are kept after the oldest transaction has ended that the coordinator still runs
+	// (B7); zero: DefaultRetention; negative: for ever. All participants that share a database have to agree to forget:
+	// the one that keeps its rows longest counts for all.
+	Retention time.Duration
+
 	Logger *slog.Logger         // nil: slog.Default
 	Tracer trace.TracerProvider // a span for each command, child of the command's trace context; nil: none
 }
@@ -76,6 +82,7 @@ func (c Config) withDefaults() Config {
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, DefaultDrainTimeout)
 	c.AckWait = cmp.Or(c.AckWait, DefaultAckWait)
 	c.DeliveriesMax = cmp.Or(c.DeliveriesMax, DefaultDeliveriesMax)
+	c.Retention = cmp.Or(c.Retention, DefaultRetention)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -103,6 +110,8 @@ func (c Config) validate() error {
 		return errors.New("participant: a timeout is negative; use 0 for the default")
 	case c.AckWait < ackWaitMin:
 		return fmt.Errorf("participant: AckWait is %s; use %s or more, or 0 for the default", c.AckWait, ackWaitMin)
+	case c.Retention >= 0 && c.Retention < retentionMin:
+		return fmt.Errorf("participant: Retention is %s; use %s or more, 0 for the default, or a negative one to keep rows for ever", c.Retention, retentionMin)
 	case c.DeliveriesMax < 1:
 		return fmt.Errorf("participant: DeliveriesMax is %d; use at least 1, or 0 for the default", c.DeliveriesMax)
 	}

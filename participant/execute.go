@@ -34,6 +34,9 @@ func (p *Participant) checkBarrier(ctx context.Context) error {
 	if err != nil && ctx.Err() == nil {
 		p.log.DebugContext(ctx, "old suspicions stay", "error", err)
 	}
+	if err := p.tell(ctx); err != nil && ctx.Err() == nil {
+		p.log.WarnContext(ctx, "retention of other participants of this database cannot know of this one yet", "error", err)
+	}
 	return nil
 }
 

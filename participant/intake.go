@@ -111,7 +111,9 @@ func (in *intake) take(d *bus.Delivery) {
 		return
 	}
 	j := &job{delivery: d, taken: time.Now()}
-	j.cmd, j.bad = wire.DecodeCommand(d.Message)
+	if j.cmd, j.bad = wire.DecodeCommand(d.Message); j.bad == nil {
+		in.p.hear(j.cmd.Floor)
+	}
 	j.suspect.delivery = d.NumDelivered()
 
 	in.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -27,6 +28,7 @@ type Participant struct {
 	handlers map[string]handler
 
 	absolve absolve
+	heard   atomic.Pointer[saga.ID] // the Saga-Floor of the last command; nil: none yet
 
 	hooks hooks // for tests
 }
@@ -109,6 +111,10 @@ func (p *Participant) Run(ctx context.Context) error {
 		return fmt.Errorf("participant: %w", err)
 	}
 	defer b.Close()
+	retention, stop := context.WithCancel(ctx)
+	var chores sync.WaitGroup
+	chores.Go(func() { p.runRetention(retention) })
+	defer func() { stop(); chores.Wait() }()
 	p.log.InfoContext(ctx, "participant runs", "actions", p.Actions(), "concurrency", p.cfg.Concurrency)
 	err = newIntake(ctx, p, b).run(ctx)
 	if err != nil {

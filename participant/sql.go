@@ -34,6 +34,12 @@ SELECT saga.barrier_found($1::text, $2::uuid, $3::text, $4::bigint, $5::text,
 	sqlSuspectEnd   = `SELECT saga.barrier_suspect_end($1::text, $2::uuid, $3::text, $4::text)`
 	sqlSuspectPurge = `DELETE FROM saga.barrier_suspect WHERE begun_at < clock_timestamp() - interval '30 days'`
 
+	sqlTell           = `SELECT saga.barrier_tell($1::text, NULL, $2::bigint * interval '1 millisecond')`
+	sqlMakePartitions = `SELECT saga.barrier_partitions()`
+	sqlRetain         = `
+SELECT held, coalesce(blocked, ''), dropped, deleted
+  FROM saga.barrier_retain($1::text, $2::uuid, $3::bigint * interval '1 millisecond', p_rows_max => $4::integer)`
+
 	sqlSavepoint  = `SAVEPOINT saga_handler`
 	sqlRollbackTo = `ROLLBACK TO SAVEPOINT saga_handler`
 	sqlCommit     = `COMMIT`

@@ -22,7 +22,8 @@
 --
 -- Names are qualified throughout, so that no search_path matters. enable_seqscan is off in the functions
 -- because sessions keep the plan that they made when the table was small; so every statement has to find its
--- rows by an index, the one row of barrier_floor too (a plan without one is priced beyond the reach of JIT).
+-- rows by an index, the one row of barrier_floor too (a plan without one is priced beyond the reach of JIT). With a
+-- generic plan the partition is found when the statement begins; PostgreSQL would rather plan anew each time.
 
 DO $$ BEGIN
     -- CREATE SCHEMA IF NOT EXISTS asks for a privilege even where the schema exists.
@@ -36,11 +37,10 @@ CREATE TABLE saga.barrier_version (
     installed_at timestamptz NOT NULL DEFAULT now()
 );
 
--- The key begins with the transaction: ids are UUIDv7, so inserts go to the right end of the index, and
--- retention works on a range of it. The table can become a partition of a table of its name later
--- (RENAME, CREATE … PARTITION BY RANGE (transaction_id), ATTACH with an upper bound, and the functions that
--- take a row created again), because the key begins with the partition key and only the functions name it. A DEFAULT partition from the start
--- would have to be scanned for every partition made later, and forbids DETACH CONCURRENTLY.
+-- Partitions by ranges of the transaction, one for each week, so that retention drops them (B7): ids are UUIDv7, which
+-- order by time, so inserts go to the right end of the newest one's index. Weeks without a partition are in barrier_rest,
+-- so that nothing depends on partitions being made. Statements find the partition of a row without planning again:
+-- plan_cache_mode in the functions below.
 --
 -- No CHECK constraints: they take half as long again as the insert or update itself; barrier_enter checks its
 -- arguments, and only the functions below write.
@@ -77,7 +77,8 @@ CREATE TABLE saga.barrier (
     cancel_result        bytea,
     cancel_result_type   text,
     PRIMARY KEY (transaction_id, step, tenant)
-) WITH (fillfactor = 70);
+) PARTITION BY RANGE (transaction_id);
+CREATE TABLE saga.barrier_rest PARTITION OF saga.barrier DEFAULT WITH (fillfactor = 70);
 
 -- The retention floor: transactions below it are forgotten. One row. Only retention raises it, in the
 -- transaction that drops the rows; barrier_enter reads it, and never writes it, so that commands do not
@@ -287,7 +288,7 @@ END $$;
 -- p_state NULL leaves the state as it is.
 CREATE FUNCTION saga.barrier_store(p_tenant text, p_transaction uuid, p_step text, p_phase text, p_verb text,
     p_sha256 bytea, p_revision integer, p_state text, p_code text, p_reason text, p_lease interval)
-RETURNS bigint LANGUAGE plpgsql SET enable_seqscan = off AS $$
+RETURNS bigint LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     token bigint;
 BEGIN
@@ -319,7 +320,7 @@ END $$;
 -- barrier_inserted ends barrier_enter for a row that it has just inserted: nothing was there.
 CREATE FUNCTION saga.barrier_inserted(p_tenant text, p_transaction uuid, p_step text, p_phase text, p_verb text, p_sha256 bytea,
     p_revision integer, p_past_retention boolean)
-RETURNS saga.barrier_verdict LANGUAGE plpgsql SET enable_seqscan = off AS $$
+RETURNS saga.barrier_verdict LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v     saga.barrier_verdict;
     dummy bigint;
@@ -355,7 +356,7 @@ END $$;
 CREATE FUNCTION saga.barrier_enter(p_tenant text, p_transaction uuid, p_step text, p_phase text, p_kind text, p_verb text,
     p_content_sha256 bytea, p_revision integer, p_deadline timestamptz DEFAULT NULL, p_lease interval DEFAULT NULL,
     p_lock_timeout_ms integer DEFAULT 3000)
-RETURNS saga.barrier_verdict LANGUAGE plpgsql SET enable_seqscan = off AS $$
+RETURNS saga.barrier_verdict LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     r        saga.barrier;
     v        saga.barrier_verdict;
@@ -446,7 +447,7 @@ END $$;
 CREATE FUNCTION saga.barrier_leave(p_tenant text, p_transaction uuid, p_step text, p_phase text, p_content_sha256 bytea,
     p_revision integer, p_outcome text, p_code text DEFAULT NULL, p_reason text DEFAULT NULL, p_result bytea DEFAULT NULL,
     p_result_type text DEFAULT NULL, p_lease_token bigint DEFAULT NULL)
-RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
+RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     IF p_phase = 'try' AND p_outcome IN ('done', 'refused') THEN
         UPDATE saga.barrier b SET state = CASE p_outcome WHEN 'done' THEN 'tried' ELSE 'refused' END,
@@ -480,7 +481,7 @@ END $$;
 -- operation under way is not seen. Without a hash the content is not compared.
 CREATE FUNCTION saga.barrier_inquire(p_tenant text, p_transaction uuid, p_step text, p_phase text,
     p_content_sha256 bytea DEFAULT NULL, p_revision integer DEFAULT 1)
-RETURNS saga.barrier_verdict LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
+RETURNS saga.barrier_verdict LANGUAGE plpgsql STABLE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     r      saga.barrier;
     lowest uuid;

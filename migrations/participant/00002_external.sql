@@ -15,7 +15,7 @@
 -- those of the try.
 CREATE FUNCTION saga.barrier_found(p_tenant text, p_transaction uuid, p_step text, p_lease_token bigint, p_outcome text,
     p_code text DEFAULT NULL, p_reason text DEFAULT NULL, p_result bytea DEFAULT NULL, p_result_type text DEFAULT NULL)
-RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
+RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     IF (p_outcome IN ('done', 'refused')) IS NOT TRUE THEN
         RAISE EXCEPTION 'saga.barrier_found: outcome %', p_outcome USING ERRCODE = 'SG002', HINT = 'A try is found done or refused.';
@@ -37,7 +37,7 @@ END $$;
 -- said run, with proof that its request never left. The row is as if the try had never come, but the token
 -- goes on rising, so that no earlier caller can write.
 CREATE FUNCTION saga.barrier_release(p_tenant text, p_transaction uuid, p_step text, p_lease_token bigint, p_nothing boolean)
-RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off AS $$
+RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     UPDATE saga.barrier b SET updated_at = clock_timestamp(),
         state        = CASE WHEN p_nothing THEN 'absent' ELSE 'trying' END,
