@@ -157,6 +157,12 @@ outage: ## Stop a participant under load, with each strategy of retries (SECONDS
 		$(GO) test ./e2e -run '^TestOutageOfEachStrategy$$' -count=1 -v -timeout 30m
 	@cat '$(or $(OUT),bin/outage)/outage.md'
 
+.PHONY: retention
+retention: ## Forget a million finished transactions, and 200 keys posted 50 times each (ROWS=1000000)
+	@scripts/ensure-postgres.sh
+	RETENTION_ROWS='$(or $(ROWS),1000000)' $(GO) test ./coordinator -run '^TestRetentionOfMany$$' -count=1 -v -timeout 30m
+	RETENTION_KEYS=200 $(GO) test ./coordinator/api -run '^TestKeysUntilAfterRetention$$' -count=1 -v -timeout 15m
+
 .PHONY: verify-long
 verify-long: ## Race detector, fuzzing and crash tests (FUZZTIME=20s CRASH_COUNT=5)
 	@scripts/ensure-postgres.sh
