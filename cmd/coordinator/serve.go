@@ -46,6 +46,9 @@ func newServe() *cobra.Command {
 				defer p.close()
 				fmt.Fprintf(cmd.ErrOrStderr(), "coordinator %s: profiles on http://%s/debug/pprof/\n", version, p.listener.Addr())
 			}
+			if err := readRetentionFlags(cmd, &cfg.Retention); err != nil {
+				return err
+			}
 			s, err := newServer(cmd.Context(), cfg)
 			if err != nil {
 				return err
@@ -57,6 +60,7 @@ func newServe() *cobra.Command {
 	addServerFlags(cmd, &cfg)
 	addFlowFlags(cmd, &cfg)
 	addEventFlags(cmd, &cfg)
+	addRetentionFlags(cmd, &cfg.Retention)
 	cmd.Flags().StringVar(&cfg.DatabaseURL, "database-url", "", "PostgreSQL of the coordinator (DATABASE_URL)")
 	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file with the token that callers have to send ("+envTokenFile+"; "+envToken+" holds the token itself)")
 	cmd.Flags().BoolVar(&cfg.WithoutTLS, "without-tls", false, "listen elsewhere than on loopback, unencrypted: the network is private, or a proxy ends TLS")

@@ -38,6 +38,7 @@ type serverConfig struct {
 	AutoPause   int                    // as coordinator.Config has it
 	Events      coordinator.EventsMode // "": its default
 	Webhooks    notify.Config          // how webhooks are told
+	Retention   coordinator.Retention
 	Log         *slog.Logger
 }
 
@@ -85,6 +86,7 @@ func newServer(ctx context.Context, cfg serverConfig) (_ *server, err error) {
 	s.coordinator, err = coordinator.New(coordinator.Config{
 		Pool: s.pool, Bus: s.bus, Relay: s.relay, Log: cfg.Log, Lanes: cfg.Lanes, Admission: cfg.Admission,
 		Flow: cfg.Flow, AutoPause: cfg.AutoPause, Events: cfg.Events, Webhooks: cfg.Webhooks,
+		Retention: cfg.Retention,
 	})
 	if err != nil {
 		return s, err

@@ -13,6 +13,7 @@ import (
 const (
 	CodeKeyReused       = "key_reused"       // the request id was used before with other content
 	CodeIDTaken         = "id_taken"         // the transaction id was used before
+	CodePastRetention   = "past_retention"   // too old to be confirmed; it is not done again
 	CodeNotFound        = "not_found"        // no such thing, or it belongs to somebody else
 	CodeNotCancellable  = "not_cancellable"  // too late to cancel
 	CodeStale           = "stale"            // the dead letter or transaction has changed since it was read

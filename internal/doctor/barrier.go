@@ -179,7 +179,10 @@ func (d *doctor) compare(ctx context.Context, p page, rows []barrierRow, only ma
 		for _, s := range steps {
 			j.steps[s.transaction] = append(j.steps[s.transaction], s)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, `SELECT floor FROM retention`).Scan((*[16]byte)(&j.floor))
 	})
 	if err != nil {
 		return fmt.Errorf("doctor: read transactions: %w", err)

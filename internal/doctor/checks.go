@@ -294,7 +294,8 @@ SELECT id::text, concat('there is no such transaction, but ', string_agg(DISTINC
         UNION ALL
         SELECT transaction_id, 'attempts' FROM attempts WHERE transaction_id > $1::uuid AND transaction_id <= $2::uuid
         UNION ALL
-        SELECT transaction_id, 'dead letters' FROM letter) AS part (id, of)
+        SELECT transaction_id, 'dead letters' FROM letter
+         WHERE status IN ('open', 'replaying') OR transaction_id >= (SELECT floor FROM retention)) AS part (id, of)
  WHERE NOT EXISTS (SELECT FROM tx WHERE tx.id = part.id)
  GROUP BY id
  LIMIT $3`

@@ -25,6 +25,7 @@ type judge struct {
 	barriers []*database
 	rows     map[saga.ID][]barrierRow
 	steps    map[saga.ID][]step
+	floor    saga.ID // transactions below it may be forgotten by the coordinator
 	found    func(check string, id saga.ID, detail string)
 }
 
@@ -79,8 +80,11 @@ func (j *judge) judgeBoth(id saga.ID) {
 	}
 }
 
-// judgeUnknown looks for effects of what the coordinator does not have.
+// judgeUnknown looks for effects of what the coordinator does not have, and has not forgotten (I-9).
 func (j *judge) judgeUnknown(id saga.ID) {
+	if len(j.steps[id]) == 0 && id.Before(j.floor) {
+		return
+	}
 	for _, r := range j.rows[id] {
 		if !effect(r.state) {
 			continue
