@@ -56,6 +56,12 @@ bench: ## Measure speed beside its comparison (ARGS="…" for its flags)
 	@scripts/ensure-postgres.sh
 	@$(GO) run -ldflags '$(LDFLAGS)' ./cmd/coordinator bench $(ARGS)
 
+.PHONY: bench-peers
+bench-peers: ## Measure beside DTM and DBOS on the same PostgreSQL (ARGS="-clients 16 -work bank -runs 1")
+	@scripts/ensure-postgres.sh
+	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/coordinator
+	@cd bench/peers && $(GO) build -trimpath -o ../../bin/dtm github.com/dtm-labs/dtm && $(GO) run . $(ARGS)
+
 .PHONY: build
 build: ## Build bin/coordinator and bin/participant
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/coordinator ./cmd/participant
