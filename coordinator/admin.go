@@ -31,6 +31,8 @@ type DeadLetterDetail struct {
 	Attempts    []saga.AttemptEnd
 	Transaction *View // nil for a message
 	Audit       []dlq.AuditEntry
+	Inquiry     *saga.Inquiry // nil: the participant was not asked of late
+	Replay      saga.Prediction
 }
 
 const auditShown = 100
@@ -46,18 +48,27 @@ func (a Admin) DeadLetter(ctx context.Context, id uuid.UUID) (DeadLetterDetail, 
 	if letter.Kind == dlq.KindOperation {
 		objects = append(objects, letter.TransactionID.String()) // what resolved it
 	}
-	if d.Audit, err = dlq.ListAudit(ctx, a.c.cfg.Pool, objects, auditShown); err != nil || letter.Kind != dlq.KindOperation {
+	if d.Audit, err = dlq.ListAudit(ctx, a.c.cfg.Pool, dlq.AuditFilter{Objects: objects, Limit: auditShown}); err != nil || letter.Kind != dlq.KindOperation {
+		d.Replay = saga.PredictReplay(saga.ReplayFacts{Letter: letter.Facts()}, a.c.store.clock.now())
 		return d, err
 	}
 	if d.Attempts, err = a.c.attempts(ctx, letter.TransactionID, letter.Step, letter.Phase); err != nil {
 		return d, err
 	}
 	found, err := a.c.store.load(ctx, []saga.ID{letter.TransactionID})
+	if err != nil {
+		return d, err
+	}
 	if r := found[letter.TransactionID]; r != nil {
 		view := r.view()
 		d.Transaction = &view
 	}
-	return d, err
+	predicted, err := a.c.predict(ctx, []dlq.DeadLetter{letter}, found)
+	if err != nil {
+		return d, err
+	}
+	d.Inquiry, d.Replay = predicted[0].Inquiry, predicted[0].Replay
+	return d, nil
 }
 
 // LetterParams says who replays or discards which dead letter, and why.
@@ -97,10 +108,16 @@ func (a Admin) Discard(ctx context.Context, p LetterParams) (*View, error) {
 
 // act is the one path of what is done about a dead letter.
 func (a Admin) act(ctx context.Context, action saga.LetterAction, p LetterParams) (*View, error) {
+	return a.actFor(ctx, action, p, nil)
+}
+
+// actFor is act, for an item of a job or for none.
+func (a Admin) actFor(ctx context.Context, action saga.LetterAction, p LetterParams, job *dlq.JobItemRef) (*View, error) {
 	letter, err := dlq.Get(ctx, a.c.cfg.Pool, p.DeadLetter)
 	entry := dlq.AuditEntry{Actor: p.Actor, Action: string(action), Object: p.DeadLetter.String(), Allowed: true, Reason: p.Reason}
 	facts := letter.Facts()
 	if err == nil {
+		entry.Tenant = letter.Tenant
 		err = saga.JudgeLetter(facts, action, p.Version)
 	}
 	var view *View
@@ -109,7 +126,7 @@ func (a Admin) act(ctx context.Context, action saga.LetterAction, p LetterParams
 	case facts.Message:
 		err = a.discardMessage(ctx, &letter, entry)
 	default:
-		view, err = a.carryOut(ctx, &item{id: letter.TransactionID, audit: &entry, letter: p.Version, event: facts.Event(action)})
+		view, err = a.carryOut(ctx, &item{id: letter.TransactionID, audit: &entry, letter: p.Version, event: facts.Event(action), job: job})
 	}
 	return view, a.recordRefusal(ctx, entry, err)
 }
@@ -139,6 +156,7 @@ func (a Admin) Resolve(ctx context.Context, p ResolveParams) (View, error) {
 	case found[p.Transaction] == nil:
 		err = ErrNotFound
 	default:
+		entry.Tenant = found[p.Transaction].tx.Tenant
 		view, err = a.carryOut(ctx, &item{id: p.Transaction, audit: &entry, version: p.Version, event: saga.ResolveRequested{}})
 	}
 	if err := a.recordRefusal(ctx, entry, err); err != nil {
@@ -170,7 +188,7 @@ func auditOf(entry dlq.AuditEntry, effectUnknown []string) dlq.AuditEntry {
 // who gave it up may want to know (S2.13).
 func lateAudit(r saga.Reply) dlq.AuditEntry {
 	return dlq.AuditEntry{
-		Actor: "participant " + r.Participant, Action: "late_reply", Object: r.Transaction.String(), Allowed: true,
+		Tenant: r.Tenant, Actor: "participant " + r.Participant, Action: "late_reply", Object: r.Transaction.String(), Allowed: true,
 		Detail: fmt.Sprintf("%s/%s was given up, and is %s after all", r.Step, r.Phase, r.Outcome),
 	}
 }
@@ -178,7 +196,9 @@ func lateAudit(r saga.Reply) dlq.AuditEntry {
 // recordRefusal records an action that was not carried out, and returns why.
 func (a Admin) recordRefusal(ctx context.Context, entry dlq.AuditEntry, err error) error {
 	_, notAllowed := errors.AsType[*saga.StateError](err)
-	if !notAllowed && !errors.Is(err, ErrStale) && !errors.Is(err, ErrDefinitionTaken) && !errors.Is(err, ErrNotFound) && !errors.Is(err, dlq.ErrNotFound) {
+	if !notAllowed && !errors.Is(err, ErrStale) && !errors.Is(err, ErrDefinitionTaken) && !errors.Is(err, ErrNotFound) && !errors.Is(err, dlq.ErrNotFound) &&
+		!errors.Is(err, dlq.ErrTooManyNotes) && !errors.Is(err, dlq.ErrNoJob) && !errors.Is(err, saga.ErrPlanChanged) &&
+		!errors.Is(err, dlq.ErrNothingSelected) && !errors.Is(err, dlq.ErrTooManySelected) {
 		return err // carried out, or not judged at all
 	}
 	entry.Allowed, entry.Detail = false, err.Error()

@@ -32,6 +32,7 @@ type Coordinator struct {
 
 	entrance *entrance
 	recall   *recall
+	jobsDue  chan struct{} // a job was made or started here
 
 	stopping chan struct{}
 	stopOnce sync.Once
@@ -47,7 +48,7 @@ func New(cfg Config) (*Coordinator, error) {
 	c := &Coordinator{
 		cfg: cfg, log: cfg.Log, encoder: enc, heard: &heard{}, gate: newGate(cfg.Flow, cfg.AutoPause),
 		store:    &store{pool: cfg.Pool, clock: newClock(), encoder: enc, definitions: newDefinitions(cfg.Pool), events: cfg.Events},
-		entrance: newEntrance(cfg.Admission), stopping: make(chan struct{}),
+		entrance: newEntrance(cfg.Admission), stopping: make(chan struct{}), jobsDue: make(chan struct{}, 1),
 	}
 	hooks := cfg.Webhooks
 	hooks.Pool, hooks.Log = cfg.Pool, cfg.Log
@@ -88,6 +89,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	sources.Go(func() error { return c.runPresence(sourcesCtx) })
 	sources.Go(func() error { return c.sender.Run(sourcesCtx) })
 	sources.Go(func() error { return c.runRetention(sourcesCtx) })
+	sources.Go(func() error { return c.runJobs(sourcesCtx) })
 	err := sources.Wait()
 	c.stopOnce.Do(func() { close(c.stopping) })
 	c.finishLanes(&lanes, abandon)

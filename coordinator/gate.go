@@ -91,6 +91,13 @@ func (g *gate) pause(list []Paused) {
 	g.flow.Pause(pauses)
 }
 
+// holds returns what a replay would wait for now.
+func (g *gate) holds(r saga.SendRequest, now time.Time) saga.Wait {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.flow.Holds(r, now)
+}
+
 // ParticipantFlow is what a coordinator knows of the traffic to a participant.
 type ParticipantFlow struct {
 	Participant string

@@ -24,6 +24,7 @@ type item struct {
 	submit *submission     // with Submitted: what the transaction begins with
 	source wire.Message    // with Replied: the message, kept if it turns out to be an incident
 	audit  *dlq.AuditEntry // written with what the event changes
+	job    *dlq.JobItemRef // with an operator's replay: the item of a job that it carries out
 	letter int64           // version of the dead letter that an operator's event is about; zero: any
 	// version of the transaction that an operator's event is about; zero: any
 	version int64

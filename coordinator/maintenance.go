@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/sagacity-tx/sagacity/dlq"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -36,7 +37,7 @@ func (c *Coordinator) runMaintenance(ctx context.Context) error {
 		case <-floor.C:
 			err = c.raiseFloor(ctx)
 		case <-partitions.C:
-			err = c.ensurePartitions(ctx)
+			err = errors.Join(c.ensurePartitions(ctx), dlq.ForgetInquiries(ctx, c.cfg.Pool, inquiriesKept, inquiriesForgotten))
 		case <-waiting.C:
 			ends, watched := c.waiters.awaited()
 			err = errors.Join(c.noticeEnds(ctx, ends), c.noticeChanges(ctx, watched))
@@ -67,7 +68,7 @@ func (c *Coordinator) raiseFloor(ctx context.Context) error {
 }
 
 func (c *Coordinator) ensurePartitions(ctx context.Context) error {
-	if _, err := c.cfg.Pool.Exec(ctx, `SELECT ensure_partitions($1)`, weeksAhead); err != nil {
+	if _, err := c.cfg.Pool.Exec(ctx, `SELECT ensure_partitions($1), guard_audit()`, weeksAhead); err != nil {
 		return fmt.Errorf("coordinator: make partitions ahead (has the database been migrated? run: coordinator migrate): %w", err)
 	}
 	return nil

@@ -161,7 +161,7 @@ func writeError(what string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrDefinitionTaken):
+	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrDefinitionTaken) || errors.Is(err, dlq.ErrNotFound) || errors.Is(err, dlq.ErrTooManyNotes) || jobRefusal(err):
 		return err
 	case pg.CommitUnknown(err):
 		return fmt.Errorf("%w: %s: %w", ErrOutcomeUnknown, what, err)

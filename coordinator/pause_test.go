@@ -211,7 +211,7 @@ func TestPauseIsRecorded(t *testing.T) {
 			t.Errorf("resumed twice: %v", err)
 		}
 	}
-	audit, err := dlq.ListAudit(w.ctx(10*time.Second), w.pool, nil, 10)
+	audit, err := dlq.ListAudit(w.ctx(10*time.Second), w.pool, dlq.AuditFilter{Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

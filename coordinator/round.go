@@ -23,6 +23,8 @@ type round struct {
 	writes   []*write
 	audits   []dlq.AuditEntry
 	orphans  []incidentRow
+	answers  []dlq.Answer // to inquiries
+	replays  []dlq.JobItemRef
 	deferred []*item // for the next commit: second submissions of a key, which find the first one's answer, and what is too much
 	entries  []outbox.Entry
 	passage  passage
@@ -201,8 +203,14 @@ func (r *round) add(it *item, w *write, j *saga.Judgement, err error) {
 		return
 	}
 	w.add(j, it.letter)
+	if ev, ok := it.event.(saga.Replied); ok && ev.Reply.Verb == saga.VerbInquire {
+		r.answers = append(r.answers, answerOf(&ev.Reply))
+	}
 	if j.Late {
 		r.audits = append(r.audits, lateAudit(it.event.(saga.Replied).Reply))
+	}
+	if it.job != nil {
+		r.replays = append(r.replays, *it.job)
 	}
 	if it.audit != nil {
 		r.audits = append(r.audits, auditOf(*it.audit, j.EffectUnknown))
@@ -221,6 +229,8 @@ func (r *round) take(part *round, w *write) {
 	r.outcomes = append(r.outcomes, part.outcomes...)
 	r.audits = append(r.audits, part.audits...)
 	r.orphans = append(r.orphans, part.orphans...)
+	r.answers = append(r.answers, part.answers...)
+	r.replays = append(r.replays, part.replays...)
 	r.passage.Take(&part.passage.Passage)
 	if w.changed || w.woken {
 		w.rec.wakeAt = w.wake
@@ -231,7 +241,7 @@ func (r *round) take(part *round, w *write) {
 
 // commit stores the round, and then counts the versions on.
 func (l *lane) commit(ctx context.Context, r *round) error {
-	if len(r.writes)+len(r.audits)+len(r.orphans) == 0 {
+	if len(r.writes)+len(r.audits)+len(r.orphans)+len(r.answers) == 0 {
 		return nil
 	}
 	for _, it := range r.items {
@@ -247,6 +257,8 @@ func (l *lane) commit(ctx context.Context, r *round) error {
 		for _, o := range r.orphans {
 			o.queue(batch)
 		}
+		dlq.QueueDispatched(batch, r.replays)
+		dlq.QueueAnswers(batch, r.answers)
 	})
 	if err != nil {
 		return err

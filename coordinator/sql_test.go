@@ -99,10 +99,10 @@ func TestStatementsPrepare(t *testing.T) {
 var pinned = []string{
 	"sqlLock", "sqlUpdate", "sqlRearm", "sqlInsertRequests", "sqlInsertTransactions", "sqlInsertSubmissions",
 	"sqlCheckForgotten", "sqlFindRequests", "sqlForgetRequests", "sqlRetainRest", "sqlWriteOperations", "sqlInsertAttempts", "sqlInsertIncident", "sqlLoadTransactions", "sqlLoadSubmissions",
-	"sqlLoadOperations", "sqlOpen", "sqlClaim", "sqlEnd", "sqlInsertAudit", "outbox.sqlInsert",
+	"sqlLoadOperations", "sqlOpen", "sqlClaim", "sqlEnd", "sqlInsertAudit", "sqlLockInquiries", "sqlAnswer", "sqlDispatched", "outbox.sqlInsert",
 }
 
-var scanned = regexp.MustCompile(`Seq Scan on (transactions|submissions|operations|attempts|requests|request_hashes|outbox|dead_letters|definitions)\w*`)
+var scanned = regexp.MustCompile(`Seq Scan on (transactions|submissions|operations|attempts|requests|request_hashes|outbox|dead_letters|inquiries|definitions)\w*`)
 
 // everywhere is an access that looks up each id in each partition: dear when there are many weeks of them.
 var everywhere = regexp.MustCompile(`Index Cond: \((transaction_)?id = ANY`)
@@ -116,7 +116,7 @@ func TestPlans(t *testing.T) {
 	settings := all["sqlSettings"]
 	delete(all, "sqlSettings")
 	maps.Copy(all, dlqStatements(t))
-	for _, name := range []string{"sqlGet", "sqlList", "sqlListAudit"} { // lists for people, of small tables
+	for _, name := range []string{"sqlGet", "sqlList", "sqlListAudit", "sqlListGroups"} { // lists for people, of small tables
 		delete(all, name)
 	}
 	for name, sql := range statements(t, "../outbox/sql.go") {

@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -12,10 +13,12 @@ import (
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
-// AuditEntry records what an operator did or was not allowed to do (D6). Entries are only ever added.
+// AuditEntry records what an operator did or was not allowed to do (D6). Entries are only ever added: the database refuses
+// to change or remove one.
 type AuditEntry struct {
 	ID      uuid.UUID
 	At      time.Time
+	Tenant  string // whose the object is; "" if it belongs to none, or was not found
 	Actor   string
 	Action  string // replay, discard, cancel …
 	Object  string // the dead letter's or transaction's id
@@ -39,20 +42,39 @@ func InsertAudit(ctx context.Context, db Execer, e AuditEntry) error {
 
 func (e AuditEntry) args() []any {
 	return []any{
-		uuid.Must(uuid.NewV7()), pg.Text(e.Actor, 256), e.Action, e.Object, e.Allowed,
+		uuid.Must(uuid.NewV7()), e.Tenant, pg.Text(e.Actor, 256), e.Action, e.Object, e.Allowed,
 		pg.Text(e.Reason, saga.ReasonBytesMax), pg.Text(e.Detail, saga.ReasonBytesMax),
 	}
 }
 
-// ListAudit returns the newest entries about some objects; nil selects all.
-func ListAudit(ctx context.Context, db Querier, objects []string, limit int) ([]AuditEntry, error) {
-	rows, err := db.Query(ctx, sqlListAudit, objects, limit)
+// AuditFilter selects entries of the audit; zero fields select all.
+type AuditFilter struct {
+	Before  uuid.UUID // only older ones: the id of the last one seen
+	Objects []string  // about one of them
+	Tenant  string
+	Actor   string
+	Action  string
+	Allowed *bool
+	Since   time.Time
+	Limit   int // zero: 50
+}
+
+// ListAudit returns entries, the newest first.
+func ListAudit(ctx context.Context, db Querier, f AuditFilter) ([]AuditEntry, error) {
+	var since *time.Time
+	if !f.Since.IsZero() {
+		since = &f.Since
+	}
+	rows, err := db.Query(ctx, sqlListAudit, nullID(f.Before), f.Objects, f.Tenant, f.Actor, f.Action, f.Allowed, since, cmp.Or(f.Limit, limitDefault))
 	if err != nil {
 		return nil, fmt.Errorf("dlq: list the audit: %w", err)
 	}
 	entries, err := pgx.CollectRows(rows, pgx.RowToStructByPos[AuditEntry])
 	if err != nil {
 		return nil, fmt.Errorf("dlq: list the audit: %w", err)
+	}
+	for i := range entries {
+		entries[i].At = entries[i].At.UTC()
 	}
 	return entries, nil
 }

@@ -242,11 +242,11 @@ func TestAudit(t *testing.T) {
 	if err := pool.SendBatch(t.Context(), &batch).Close(); err != nil {
 		t.Fatal(err)
 	}
-	all, err := dlq.ListAudit(t.Context(), pool, nil, 100)
+	all, err := dlq.ListAudit(t.Context(), pool, dlq.AuditFilter{Limit: 100})
 	if err != nil || len(all) != 11 || all[0].Actor != "bob" || all[10].Reason != "0" {
 		t.Errorf("%d entries, %v", len(all), err)
 	}
-	one, err := dlq.ListAudit(t.Context(), pool, []string{"0"}, 3)
+	one, err := dlq.ListAudit(t.Context(), pool, dlq.AuditFilter{Objects: []string{"0"}, Limit: 3})
 	if err != nil || len(one) != 3 || one[0].Reason != "8" || one[2].Reason != "4" {
 		t.Errorf("of one object: %+v, %v", one, err)
 	}

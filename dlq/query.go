@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,9 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
+// limitDefault is how many entries a list has that names no limit.
+const limitDefault = 50
+
 // Filter selects dead letters; zero fields select all.
 type Filter struct {
 	Before        uuid.UUID // only older ones: the id of the last one seen
@@ -28,16 +32,14 @@ type Filter struct {
 	Cause         string
 	TransactionID saga.ID
 	Fingerprint   string
+	Tenant        string
 	Limit         int // zero: 50
 }
 
 // List returns dead letters, the newest first.
 func List(ctx context.Context, db Querier, f Filter) ([]DeadLetter, error) {
-	if f.Limit == 0 {
-		f.Limit = 50
-	}
 	rows, err := db.Query(ctx, sqlList, nullID(f.Before), string(f.Status), f.Participant, f.Cause,
-		nullID(uuid.UUID(f.TransactionID)), f.Fingerprint, f.Limit)
+		nullID(uuid.UUID(f.TransactionID)), f.Fingerprint, f.Tenant, cmp.Or(f.Limit, limitDefault))
 	if err != nil {
 		return nil, fmt.Errorf("dlq: list: %w", err)
 	}

@@ -52,6 +52,8 @@ const columns = `id, kind, status, version, cause, outcome, reason, fingerprint,
 
 const sqlGet = `SELECT ` + columns + ` FROM dead_letters WHERE id = $1`
 
+const sqlLettersByID = `SELECT ` + columns + ` FROM dead_letters WHERE id = ANY ($1::uuid[])`
+
 const sqlList = `
 SELECT ` + columns + `
   FROM dead_letters
@@ -61,11 +63,21 @@ SELECT ` + columns + `
    AND ($4::text = '' OR cause = $4)
    AND ($5::uuid IS NULL OR transaction_id = $5)
    AND ($6::text = '' OR fingerprint = $6)
- ORDER BY id DESC LIMIT $7`
+   AND ($7::text = '' OR tenant = $7)
+ ORDER BY id DESC LIMIT $8`
 
 const sqlInsertAudit = `
-INSERT INTO audit (id, actor, action, object, allowed, reason, detail) VALUES ($1, $2, $3, $4, $5, $6, $7)`
+INSERT INTO audit (id, tenant, actor, action, object, allowed, reason, detail) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
 
+// sqlListAudit goes on behind the entry that was seen last, wherever another clock has put the ids.
 const sqlListAudit = `
-SELECT id, at, actor, action, object, allowed, reason, detail FROM audit
- WHERE ($1::text[] IS NULL OR object = ANY ($1)) ORDER BY at DESC, id DESC LIMIT $2`
+SELECT id, at, tenant, actor, action, object, allowed, reason, detail
+  FROM audit
+ WHERE ($1::uuid IS NULL OR (at, id) < (SELECT seen.at, seen.id FROM audit seen WHERE seen.id = $1))
+   AND ($2::text[] IS NULL OR object = ANY ($2))
+   AND ($3::text = '' OR tenant = $3)
+   AND ($4::text = '' OR actor = $4)
+   AND ($5::text = '' OR action = $5)
+   AND ($6::boolean IS NULL OR allowed = $6)
+   AND ($7::timestamptz IS NULL OR at >= $7)
+ ORDER BY at DESC, id DESC LIMIT $8`

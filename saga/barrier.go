@@ -108,5 +108,6 @@ func AnswerTo(cmd Command) Reply {
 		Revision:      cmd.Revision,
 		ContentSHA256: cmd.ContentSHA256,
 		Traceparent:   cmd.Traceparent,
+		Question:      cmd.Question,
 	}
 }

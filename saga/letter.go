@@ -44,6 +44,20 @@ func JudgeLetter(l Letter, action LetterAction, seen int64) error {
 	return nil
 }
 
+// JudgeInquiry decides whether a participant may be asked about a dead letter. Only an open one: an answer about what is
+// under way would mean "send it again" (S2.11). The error is a *StateError.
+func JudgeInquiry(l Letter) error {
+	switch {
+	case l.Message:
+		return &StateError{Code: CodeNotDeadLetter, Event: "inquire", Problem: "bytes that nobody understood are no operation"}
+	case l.Status != DeadLetterOpen:
+		return &StateError{
+			Code: CodeNotDeadLetter, Event: "inquire", Operation: l.Step + "/" + string(l.Phase), Problem: "the dead letter is " + string(l.Status),
+		}
+	}
+	return nil
+}
+
 // Event returns what the action asks of the transaction that the letter's operation belongs to.
 func (l Letter) Event(action LetterAction) Event {
 	if action == LetterDiscard {

@@ -33,6 +33,7 @@ type Command struct {
 	Waited        Wait          // what its operation waited for until now; the coordinator's own, never sent
 	Traceparent   string
 	Tracestate    string
+	Question      string // with inquire: a name that tells what is asked again from a copy of what was asked; may be empty
 }
 
 // Key returns the identity of the command's operation.
@@ -98,6 +99,7 @@ type Reply struct {
 	RetryAfter    time.Duration // with retry and in_progress; zero if the participant did not say
 	Replayed      bool          // repeated from the barrier row
 	Traceparent   string
+	Question      string // with inquire: the command's
 }
 
 // Key returns the identity of the operation that the reply is about.

@@ -16,8 +16,13 @@ func newDLQ() *cobra.Command {
 	cmd := newGroup("dlq", "Look at dead letters, replay them or give them up",
 		"dlq shows dead letters, which are operations and messages that were set aside, and replays them or gives them up,\n"+
 			"through the API of a coordinator.", r)
-	cmd.AddCommand(newDLQList(r), newDLQShow(r), newDLQReplay(r), newDLQDiscard(r))
+	cmd.AddCommand(newDLQList(r), newDLQGroups(r), newDLQShow(r), newDLQNote(r), newDLQReplay(r), newDLQDiscard(r))
 	return cmd
+}
+
+var deadLetterStatuses = []string{
+	string(saga.DeadLetterOpen), string(saga.DeadLetterReplaying), string(saga.DeadLetterClosed),
+	string(saga.DeadLetterObsolete), string(saga.DeadLetterDiscarded),
 }
 
 // deadLetterArg reads the one argument that is a dead letter's id.
@@ -56,11 +61,7 @@ func newDLQList(r *remote) *cobra.Command {
 			})
 		},
 	}
-	statuses := []string{
-		string(saga.DeadLetterOpen), string(saga.DeadLetterReplaying), string(saga.DeadLetterClosed),
-		string(saga.DeadLetterObsolete), string(saga.DeadLetterDiscarded),
-	}
-	choiceFlag(cmd, (*string)(&f.Status), "status", "", statuses, "only those with this status")
+	choiceFlag(cmd, (*string)(&f.Status), "status", "", deadLetterStatuses, "only those with this status")
 	cmd.Flags().StringVar(&f.Participant, "participant", "", "only those of this participant")
 	cmd.Flags().StringVar(&f.Cause, "cause", "", "only those with this cause: exhausted, panic, unknown or the code of a fault")
 	cmd.Flags().StringVar(&transaction, "transaction", "", "only those of the transaction with this id")
@@ -70,31 +71,56 @@ func newDLQList(r *remote) *cobra.Command {
 }
 
 func newDLQShow(r *remote) *cobra.Command {
-	return &cobra.Command{
-		Use: "show ID", Short: "Show a dead letter and the history of its operation", ValidArgsFunction: r.completeDeadLetters,
+	var inquire bool
+	cmd := &cobra.Command{
+		Use: "show (ID | FINGERPRINT)", Short: "Show a dead letter or a group of them, and what replays would do", ValidArgsFunction: r.completeDeadLetters,
+		Long: "show shows a dead letter with the history of its operation, or the group of a fingerprint, and what replays would do. With\n" +
+			"--inquire it asks the participant first what it has recorded, which changes nothing there; an answer that settles the\n" +
+			"operation closes the dead letter.",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && isFingerprint(args[0]) {
+				return showGroup(cmd, r, args[0], inquire)
+			}
 			id, err := deadLetterArg(cmd, args)
 			if err != nil {
 				return err
 			}
-			d, err := r.client.DeadLetter(cmd.Context(), id)
+			look := r.client.DeadLetter
+			if inquire {
+				look = r.inquire
+			}
+			d, err := look(cmd.Context(), id)
 			if err != nil {
 				return r.explain("read dead letter "+id.String(), err)
 			}
 			return newOutput(cmd, r.format).data(d, func(t *table) { deadLetterFields(t, &d) })
 		},
 	}
+	cmd.Flags().BoolVar(&inquire, "inquire", false, "ask the participant first what it has recorded")
+	return cmd
 }
 
 func newDLQReplay(r *remote) *cobra.Command {
 	var reason string
 	var yes bool
+	var bulk bulkFlags
 	cmd := &cobra.Command{
-		Use: "replay ID --reason TEXT", Short: "Send the operation of a dead letter again", ValidArgsFunction: r.completeDeadLetters,
+		Use: "replay (ID | --group FINGERPRINT | …) --reason TEXT", Short: "Send the operation of a dead letter again, or of many", ValidArgsFunction: r.completeDeadLetters,
 		Long: "replay sends the operation of a dead letter again, with the same identity: a participant that has carried it out\n" +
-			"answers what it answered then. It shows first what will be sent, and does nothing if the dead letter has changed\n" +
-			"since.",
+			"answers what it answered then. It asks the participant first what it has recorded, shows what will be sent and what\n" +
+			"that would do, and does nothing if the dead letter has changed since.\n\n" +
+			"With --group, --participant, --action, --cause or --transaction it replays all open dead letters that match all of these,\n" +
+			"as a durable job: it asks the participants first, shows the plan, and sends a few before the rest.",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if bulk.given() {
+				if len(args) > 0 {
+					return usageError("%s takes an ID or what to select, not both", cmd.CommandPath())
+				}
+				if err := checkReason(reason); err != nil {
+					return err
+				}
+				return bulk.run(cmd, r, reason, yes)
+			}
 			id, err := deadLetterArg(cmd, args)
 			if err != nil {
 				return err
@@ -106,6 +132,7 @@ func newDLQReplay(r *remote) *cobra.Command {
 		},
 	}
 	addReason(cmd, &reason, &yes)
+	bulk.add(cmd)
 	return cmd
 }
 
@@ -120,6 +147,15 @@ func runReplay(cmd *cobra.Command, r *remote, id uuid.UUID, reason string, yes b
 	d, err := r.client.DeadLetter(cmd.Context(), id)
 	if err != nil {
 		return r.explain("read dead letter "+id.String(), err)
+	}
+	if d.Kind == "operation" && d.Status == saga.DeadLetterOpen {
+		if d, err = r.inquire(cmd.Context(), id); err != nil {
+			return r.explain("ask about dead letter "+id.String(), err)
+		}
+		if d.Status != saga.DeadLetterOpen && d.Replay.Effect == saga.ReplayNoOp {
+			fmt.Fprintf(cmd.ErrOrStderr(), "coordinator: nothing is left to replay: %s\n", printable(d.Replay.Reason))
+			return newOutput(cmd, r.format).data(d, func(t *table) { deadLetterFields(t, &d) })
+		}
 	}
 	if err := confirmShown(cmd, yes, "Replay it?", func(t *table) { replayPreview(t, &d) }); err != nil {
 		return err

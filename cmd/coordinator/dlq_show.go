@@ -52,6 +52,8 @@ func deadLetterFields(t *table, d *client.DeadLetterDetail) {
 	t.field("Action", d.Action)
 	t.field("Attempt", number(d.Attempt))
 	t.field("Revision", number(d.Revision))
+	t.field("Inquiry", inquiryText(d.Inquiry))
+	t.field("Replay", predictionText(d.Replay))
 	t.field("Set aside", fmt.Sprintf("%d times, first at %s", d.BuriedCount, timeText(d.BuriedAt)))
 	t.field("Updated", timeText(d.UpdatedAt))
 	t.field("Trace", d.Traceparent)
@@ -87,6 +89,8 @@ func replayPreview(t *table, d *client.DeadLetterDetail) {
 		t.field("Transaction", fmt.Sprintf("%s (%s, %s)", d.Transaction.ID, d.Transaction.Definition.Name, statusText(d.Transaction)))
 	}
 	t.field("Set aside", d.Cause+optional(": ", d.Reason))
+	t.field("Inquiry", inquiryText(d.Inquiry))
+	t.field("Replay", predictionText(d.Replay))
 	t.field("Message", messageText(d.Message.Body))
 }
 

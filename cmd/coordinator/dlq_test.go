@@ -62,6 +62,7 @@ func TestDLQ(t *testing.T) {
 		t.Errorf("transaction_id is %s, want %s", got, transaction)
 	}
 
+	w.groups(letter)
 	w.run("dlq", "replay", letter).want(t, exitUsage, "no reason")
 	w.run("dlq", "replay", letter, "--reason", strings.Repeat("x", 1025), "--yes").want(t, exitUsage, "use at most 1024")
 	w.run("dlq", "replay", letter, "--reason", "test").want(t, exitUsage, "there is no terminal to ask on", "--yes")
@@ -69,16 +70,42 @@ func TestDLQ(t *testing.T) {
 		t.Fatal(err)
 	}
 	replayed := w.run("dlq", "replay", letter, "--reason", "bank is back", "--yes", "-o", "json").
-		want(t, exitOK, "try of step pay, attempt 1 so far", "bank-a, action payout", "is replayed")
+		want(t, exitOK, "try of step pay, attempt 1 so far", "bank-a, action payout", "goes_forward: the participant has it as absent", "is replayed")
 	if got := memberOf(t, replayed.stdout, "transaction_id"); got != transaction {
 		t.Errorf("replayed transaction %s, want %s", got, transaction)
 	}
 	w.run("tx", "wait", transaction).want(t, exitOK)
-	if shown = w.run("dlq", "show", letter).want(t, exitOK); !strings.Contains(shown.stdout, "replay  true     bank is back") {
+	if shown = w.run("dlq", "show", letter).want(t, exitOK); !strings.Contains(shown.stdout, "replay   true     bank is back") {
 		t.Errorf("the audit is not shown:\n%s", shown.stdout)
 	}
 	w.run("dlq", "replay", letter, "--reason", "again", "--yes").want(t, exitFailed, "obsolete, HTTP 409")
+	audit := w.run("audit", "list", "--object", letter, "--since", "1h").want(t, exitOK)
+	for _, text := range []string{"replay   <object>  true     bank is back", "replay   <object>  false    again", "inquire  <object>  true"} {
+		if !strings.Contains(strings.ReplaceAll(audit.stdout, letter, "<object>"), text) {
+			t.Errorf("audit list does not have %q:\n%s", text, audit.stdout)
+		}
+	}
+	w.run("audit", "list", "--since", "yesterday").want(t, exitUsage, "--since is")
 	w.run("dlq", "show", "00000000-0000-4000-8000-000000000000").want(t, exitFailed, "not_found")
+}
+
+// groups looks at the group of a dead letter.
+func (w *world) groups(letter string) {
+	w.t.Helper()
+	fingerprint := memberOf(w.t, w.run("dlq", "show", letter, "-o", "json").want(w.t, exitOK).stdout, "fingerprint")
+	for _, text := range []string{fingerprint, "1     ", "payout"} {
+		if r := w.run("dlq", "groups", "--status", "open").want(w.t, exitOK); !strings.Contains(r.stdout, text) {
+			w.t.Errorf("dlq groups does not have %q:\n%s", text, r.stdout)
+		}
+	}
+	w.run("dlq", "note", fingerprint, "the bank is down on Mondays").want(w.t, exitOK, "is kept")
+	w.run("dlq", "note", "nonsense", "x").want(w.t, exitUsage, "needs the FINGERPRINT")
+	shown := w.run("dlq", "show", fingerprint, "--inquire").want(w.t, exitOK)
+	for _, text := range []string{"the bank is down on Mondays", "1 goes_forward", letter} {
+		if !strings.Contains(shown.stdout, text) {
+			w.t.Errorf("dlq show of a group does not have %q:\n%s", text, shown.stdout)
+		}
+	}
 }
 
 // TestReplaySendsTheVersionThatWasShown uses a server of its own: a real one cannot be made to change a dead

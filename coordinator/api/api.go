@@ -49,10 +49,27 @@ type Admin interface {
 	Participants(ctx context.Context) (coordinator.ParticipantStates, error)
 }
 
+// Desk is what the API calls for operators where it takes the coordinator's database; coordinator.Admin is one.
+type Desk interface {
+	Groups(ctx context.Context, f dlq.GroupFilter) ([]dlq.Group, error)
+	Group(ctx context.Context, fingerprint, tenant string) (coordinator.GroupDetail, error)
+	NoteGroup(ctx context.Context, p coordinator.GroupParams) (dlq.Note, error)
+	InquireGroup(ctx context.Context, p coordinator.GroupParams) error
+	Inquire(ctx context.Context, p coordinator.InquireParams) error
+	Audit(ctx context.Context, f dlq.AuditFilter) ([]dlq.AuditEntry, error)
+
+	CreateJob(ctx context.Context, p dlq.JobParams) (coordinator.JobDetail, error)
+	CommandJob(ctx context.Context, p coordinator.JobParams) (coordinator.JobDetail, error)
+	Job(ctx context.Context, id uuid.UUID) (coordinator.JobDetail, error)
+	Jobs(ctx context.Context, f dlq.JobFilter) ([]dlq.Job, error)
+	JobItems(ctx context.Context, id uuid.UUID, f dlq.JobItemFilter) ([]dlq.JobItem, error)
+}
+
 // Config says what the API serves. Coordinator is required.
 type Config struct {
 	Coordinator  Coordinator
 	Admin        Admin                       // default: the Coordinator's own, if it has one
+	Desk         Desk                        // default: the Coordinator's own, if it has one; none: its routes answer 501
 	Log          *slog.Logger                // default: slog.Default()
 	Authenticate Authenticator               // default: nobody is let in
 	Ready        func(context.Context) error // what /readyz asks; default: always ready
@@ -81,8 +98,13 @@ func (c Config) withDefaults() Config {
 	if c.Ready == nil {
 		c.Ready = func(context.Context) error { return nil }
 	}
-	if owner, ok := c.Coordinator.(interface{ Admin() coordinator.Admin }); ok && c.Admin == nil {
-		c.Admin = owner.Admin()
+	if owner, ok := c.Coordinator.(interface{ Admin() coordinator.Admin }); ok {
+		if c.Admin == nil {
+			c.Admin = owner.Admin()
+		}
+		if c.Desk == nil {
+			c.Desk = owner.Admin()
+		}
 	}
 	return c
 }

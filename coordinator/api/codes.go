@@ -38,6 +38,11 @@ const (
 	codeNotReady        = "not_ready"
 	codeInternal        = "internal"
 	codeInvalid         = "invalid"
+	codeTooManyNotes    = "too_many_notes"
+	codeUnsupported     = "unsupported"
+	codePlanChanged     = "plan_changed"
+	codeNothingSelected = "nothing_selected"
+	codeTooManySelected = "too_many_selected"
 )
 
 // codeInfo is what is said about a code, whatever the request was.
@@ -91,6 +96,16 @@ var codes = map[string]codeInfo{
 	codeNotReady:        {http.StatusServiceUnavailable, "The coordinator is not ready.", "Send requests to another one, or wait.", 2},
 	codeInternal:        {http.StatusInternalServerError, "The coordinator failed.", "Report it with the X-Request-Id of the answer; the log has the details. Whether the request had an effect is not known.", 0},
 	codeInvalid:         {http.StatusBadRequest, "The request is not valid.", adviceMember, 0},
+
+	codeTooManyNotes: {http.StatusConflict, "The group has as many notes as it may have.", "Keep the rest elsewhere, and write a note that says where.", 0},
+	codeUnsupported:  {http.StatusNotImplemented, "This coordinator has no database for that.", "Ask a real coordinator: the one in memory that tests use keeps no groups, no jobs and no list of the audit.", 0},
+
+	codePlanChanged:     {http.StatusPreconditionFailed, "The plan that was sent is not the job's.", "Read the job, look at what it will do, and send its plan_sha256.", 0},
+	codeNothingSelected: {http.StatusConflict, "No open dead letter is selected.", "List the dead letters with the same filters to see why.", 0},
+	codeTooManySelected: {http.StatusConflict, "More than 20,000 dead letters are selected.", "Select fewer: by fingerprint, participant, action or cause.", 0},
+
+	coordinator.CodeEmptySelection: {http.StatusBadRequest, "The selection is empty.", "Name a fingerprint, participant, action, cause or transaction.", 0},
+	saga.CodeJobState:              {http.StatusConflict, "The job's state does not allow it.", "Read the job again.", 0},
 
 	saga.CodeTooLarge:            {http.StatusRequestEntityTooLarge, "The request is too large.", "Keep large data elsewhere and pass a reference. A submission has at most 1 MiB, an input 128 KiB.", 0},
 	"invalid_json":               {http.StatusBadRequest, "The JSON cannot be read, or a member has the wrong type or is not known.", "Send one JSON value with the documented members only.", 0},

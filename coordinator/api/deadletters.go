@@ -3,7 +3,6 @@ package api
 import (
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -58,8 +57,7 @@ func (c *call) deadLetterFilter() (f dlq.Filter, err error) {
 		}
 	}
 	if v, ok := c.query["fingerprint"]; ok {
-		const digits = 16
-		if len(v) != digits || strings.Trim(v, "0123456789abcdef") != "" {
+		if !checkFingerprint(v) {
 			return f, problemIn(codeInvalidQuery, "fingerprint", "use the fingerprint of a dead letter: 16 hexadecimal digits")
 		}
 		f.Fingerprint = v

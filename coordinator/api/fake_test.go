@@ -123,6 +123,40 @@ func (f *fake) Resume(context.Context, coordinator.ResumeParams) (coordinator.Pa
 
 func (f *fake) Pauses(context.Context) ([]coordinator.Paused, error) { return nil, f.err }
 
+func (f *fake) Groups(context.Context, dlq.GroupFilter) ([]dlq.Group, error) { return nil, f.err }
+
+func (f *fake) Group(context.Context, string, string) (coordinator.GroupDetail, error) {
+	return coordinator.GroupDetail{}, f.err
+}
+
+func (f *fake) NoteGroup(context.Context, coordinator.GroupParams) (dlq.Note, error) {
+	return dlq.Note{}, f.err
+}
+
+func (f *fake) InquireGroup(context.Context, coordinator.GroupParams) error { return f.err }
+
+func (f *fake) Inquire(context.Context, coordinator.InquireParams) error { return f.err }
+
+func (f *fake) Audit(context.Context, dlq.AuditFilter) ([]dlq.AuditEntry, error) { return nil, f.err }
+
+func (f *fake) CreateJob(context.Context, dlq.JobParams) (coordinator.JobDetail, error) {
+	return coordinator.JobDetail{}, f.err
+}
+
+func (f *fake) CommandJob(context.Context, coordinator.JobParams) (coordinator.JobDetail, error) {
+	return coordinator.JobDetail{}, f.err
+}
+
+func (f *fake) Job(context.Context, uuid.UUID) (coordinator.JobDetail, error) {
+	return coordinator.JobDetail{}, f.err
+}
+
+func (f *fake) Jobs(context.Context, dlq.JobFilter) ([]dlq.Job, error) { return nil, f.err }
+
+func (f *fake) JobItems(context.Context, uuid.UUID, dlq.JobItemFilter) ([]dlq.JobItem, error) {
+	return nil, f.err
+}
+
 func (f *fake) Participants(context.Context) (coordinator.ParticipantStates, error) {
 	return coordinator.ParticipantStates{}, f.err
 }
@@ -137,7 +171,7 @@ var fakeID = func() saga.ID {
 
 func serveFake(t *testing.T, f *fake, options ...func(*api.Config)) *httptest.Server {
 	t.Helper()
-	cfg := api.Config{Coordinator: f, Admin: f, Authenticate: api.Loopback(), Log: slog.New(slog.DiscardHandler)}
+	cfg := api.Config{Coordinator: f, Admin: f, Desk: f, Authenticate: api.Loopback(), Log: slog.New(slog.DiscardHandler)}
 	for _, o := range options {
 		o(&cfg)
 	}

@@ -136,7 +136,7 @@ type DeadLetter struct {
 	BuriedCount   int       `json:"buried_count" doc:"how often it was set aside"`
 	BuriedAt      time.Time `json:"buried_at" doc:"the first time"`
 	UpdatedAt     time.Time `json:"updated_at"`
-	Links         Links     `json:"links" doc:"self, transaction; replay and discard while it is open"`
+	Links         Links     `json:"links" doc:"self, transaction; replay, inquire and discard while it is open"`
 }
 
 // DeadLetters is a page of dead letters, the newest first.
@@ -152,6 +152,8 @@ type DeadLetterDetail struct {
 	Attempts    []Attempt    `json:"attempts" nullable:"false"`
 	Transaction *Transaction `json:"transaction,omitempty"`
 	Audit       []AuditEntry `json:"audit" nullable:"false" doc:"the newest first"`
+	Inquiry     *Inquiry     `json:"inquiry,omitempty" doc:"what the participant was asked last, at most a day ago"`
+	Replay      Prediction   `json:"replay" doc:"what a replay would do now"`
 }
 
 // Message is a message of NATS.
@@ -166,6 +168,7 @@ type Message struct {
 type AuditEntry struct {
 	ID      string    `json:"id" format:"uuid"`
 	At      time.Time `json:"at"`
+	Tenant  string    `json:"tenant,omitempty" doc:"whose the object is"`
 	Actor   string    `json:"actor"`
 	Action  string    `json:"action"`
 	Object  string    `json:"object"`

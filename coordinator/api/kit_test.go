@@ -219,7 +219,7 @@ func (w *world) answer(ctx context.Context, name string, handle func(saga.Comman
 	}
 	r := handle(c)
 	r.Verb, r.Tenant, r.Transaction, r.Step, r.Phase, r.Participant = c.Verb, c.Tenant, c.Transaction, c.Step, c.Phase, name
-	r.Attempt, r.Revision, r.ContentSHA256 = c.Attempt, c.Revision, c.ContentSHA256
+	r.Attempt, r.Revision, r.ContentSHA256, r.Question = c.Attempt, c.Revision, c.ContentSHA256, c.Question
 	m, err := wire.EncodeReply(r, c.ReplyTo)
 	if err != nil {
 		w.t.Errorf("participant: %v", err)

@@ -47,7 +47,7 @@ func TestDocumentListsTheRoutes(t *testing.T) {
 			if op.OperationID == "" || len(op.Responses) < 2 {
 				t.Errorf("%s %s is %+v", method, path, op)
 			}
-			served := call(t, s, strings.ToUpper(method), strings.NewReplacer("{id}", fakeID.String(), "{code}", "internal").Replace(path), "")
+			served := call(t, s, strings.ToUpper(method), strings.NewReplacer("{id}", fakeID.String(), "{code}", "internal", "{fingerprint}", "0123456789abcdef").Replace(path), "")
 			if served.status == 404 || served.status == 405 || served.status >= 500 {
 				t.Errorf("%s %s is not served: HTTP %d %s", method, path, served.status, served.body)
 			}
@@ -58,17 +58,16 @@ func TestDocumentListsTheRoutes(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		"DELETE /v1/pauses/{id}", "DELETE /v1/webhooks/{id}",
-		"GET /healthz", "GET /openapi.json", "GET /problems/{code}", "GET /readyz", "GET /v1/dead-letters", "GET /v1/dead-letters/{id}",
-		"GET /v1/definitions", "GET /v1/definitions/{name}/{version}",
-		"GET /v1/participants", "GET /v1/pauses",
-		"GET /v1/requests", "GET /v1/transactions", "GET /v1/transactions/{id}", "GET /v1/transactions/{id}/attempts",
-		"GET /v1/transactions/{id}/events", "GET /v1/transactions/{id}/explain",
-		"GET /v1/webhooks", "GET /v1/webhooks/{id}/deliveries",
-		"POST /v1/dead-letters/{id}/discard", "POST /v1/dead-letters/{id}/replay", "POST /v1/definitions", "POST /v1/definitions/{name}/{version}/drain", "POST /v1/pauses",
-		"POST /v1/transactions", "POST /v1/transactions/{id}/cancel",
-		"POST /v1/transactions/{id}/resolve",
-		"POST /v1/webhooks", "POST /v1/webhooks/{id}/test",
+		"DELETE /v1/pauses/{id}", "DELETE /v1/webhooks/{id}", "GET /healthz", "GET /openapi.json", "GET /problems/{code}", "GET /readyz", "GET /v1/audit",
+		"GET /v1/dead-letter-groups", "GET /v1/dead-letter-groups/{fingerprint}", "GET /v1/dead-letters", "GET /v1/dead-letters/{id}",
+		"GET /v1/definitions", "GET /v1/definitions/{name}/{version}", "GET /v1/jobs", "GET /v1/jobs/{id}", "GET /v1/jobs/{id}/items",
+		"GET /v1/participants", "GET /v1/pauses", "GET /v1/requests", "GET /v1/transactions", "GET /v1/transactions/{id}",
+		"GET /v1/transactions/{id}/attempts", "GET /v1/transactions/{id}/events", "GET /v1/transactions/{id}/explain", "GET /v1/webhooks",
+		"GET /v1/webhooks/{id}/deliveries", "POST /v1/dead-letter-groups/{fingerprint}/inquire", "POST /v1/dead-letter-groups/{fingerprint}/notes",
+		"POST /v1/dead-letters/{id}/discard", "POST /v1/dead-letters/{id}/inquire", "POST /v1/dead-letters/{id}/replay", "POST /v1/definitions",
+		"POST /v1/definitions/{name}/{version}/drain", "POST /v1/jobs", "POST /v1/jobs/{id}/abort", "POST /v1/jobs/{id}/pause",
+		"POST /v1/jobs/{id}/resume", "POST /v1/jobs/{id}/start", "POST /v1/pauses", "POST /v1/transactions", "POST /v1/transactions/{id}/cancel",
+		"POST /v1/transactions/{id}/resolve", "POST /v1/webhooks", "POST /v1/webhooks/{id}/test",
 	}
 	if doc.OpenAPI != "3.1.0" || !slices.Equal(got, want) {
 		t.Errorf("version %s, routes %q, want %q", doc.OpenAPI, got, want)
@@ -109,6 +108,13 @@ func TestAnswersFitTheDocument(t *testing.T) {
 	check(l.get(path+"/attempts"), reflect.TypeFor[api.Attempts]())
 	check(l.get("/v1/transactions?limit=1"), reflect.TypeFor[api.Transactions]())
 	check(l.get("/v1/dead-letters?limit=1"), reflect.TypeFor[api.DeadLetters]())
+	check(l.get("/v1/audit?limit=1"), reflect.TypeFor[api.Audit]())
+	groups := l.get("/v1/dead-letter-groups?limit=1").expect(200)
+	check(groups, reflect.TypeFor[api.Groups]())
+	group := decode[api.Groups](groups).Groups[0].Links["self"]
+	check(l.call("POST", group+"/notes", `{"note":"x"}`).expect(201), reflect.TypeFor[api.Note]())
+	check(l.call("POST", group+"/inquire", "").expect(202), reflect.TypeFor[api.Inquired]())
+	check(l.get(group), reflect.TypeFor[api.GroupDetail]())
 	check(l.get("/v1/dead-letters/"+id), reflect.TypeFor[api.DeadLetterDetail]())
 	check(l.call("POST", "/v1/transactions", submission("d"), "Idempotency-Key", "k").expect(202), reflect.TypeFor[api.Accepted]())
 	check(l.call("POST", "/v1/pauses", `{"scope":"participant","participant":"bank","reason":"x"}`).expect(201), reflect.TypeFor[api.Pause]())

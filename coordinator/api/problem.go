@@ -88,6 +88,11 @@ func translate(err error) *Problem {
 		{coordinator.ErrOutcomeUnknown, codeOutcomeUnknown},
 		{coordinator.ErrStale, codeStale},
 		{coordinator.ErrDefinitionTaken, codeDefinitionTaken},
+		{dlq.ErrTooManyNotes, codeTooManyNotes},
+		{dlq.ErrNoJob, codeNotFound},
+		{dlq.ErrNothingSelected, codeNothingSelected},
+		{dlq.ErrTooManySelected, codeTooManySelected},
+		{saga.ErrPlanChanged, codePlanChanged},
 	} {
 		if errors.Is(err, known.err) {
 			return problemOf(known.code)
@@ -125,7 +130,7 @@ var fieldWords = func() map[string]bool {
 	for _, w := range strings.Fields(`submission definition input inputs inputs_base64 timeout deadline start_at id
 		name version on_exhausted steps kind participant action after attempt_timeout retry strategy base cap
 		max_attempts phase_two_attempts type data request transaction duration reason cancel replay discard resolve drain body
-		pause resume scope webhook delete test url secret kinds webhooks`) {
+		pause resume scope note job selection fingerprint cause canary rate plan_sha256 webhook delete test url secret kinds webhooks`) {
 		words[w] = true
 	}
 	return words

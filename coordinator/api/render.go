@@ -157,6 +157,7 @@ func deadLetterForm(d *dlq.DeadLetter) DeadLetter {
 		form.Links["discard"] = deadLetterPath(id) + "/discard"
 		if d.Kind == dlq.KindOperation {
 			form.Links["replay"] = deadLetterPath(id) + "/replay"
+			form.Links["inquire"] = deadLetterPath(id) + "/inquire"
 		}
 	}
 	return form
@@ -164,7 +165,7 @@ func deadLetterForm(d *dlq.DeadLetter) DeadLetter {
 
 func (r *renderer) deadLetterDetail(d *coordinator.DeadLetterDetail) DeadLetterDetail {
 	form := DeadLetterDetail{
-		DeadLetter: deadLetterForm(&d.DeadLetter), Attempts: attemptForms(d.Attempts), Audit: []AuditEntry{},
+		DeadLetter: deadLetterForm(&d.DeadLetter), Attempts: attemptForms(d.Attempts),
 		Message: Message{Subject: d.Message.Subject, Headers: map[string][]string{}, BodyBase64: append([]byte{}, d.Message.Data...)},
 	}
 	for name, values := range d.Message.Header {
@@ -178,11 +179,7 @@ func (r *renderer) deadLetterDetail(d *coordinator.DeadLetterDetail) DeadLetterD
 		t := r.transaction(*d.Transaction)
 		form.Transaction = &t
 	}
-	for _, e := range d.Audit {
-		form.Audit = append(form.Audit, AuditEntry{
-			ID: e.ID.String(), At: e.At.UTC(), Actor: e.Actor, Action: e.Action, Object: e.Object, Allowed: e.Allowed,
-			Reason: e.Reason, Detail: e.Detail,
-		})
-	}
+	form.Audit = auditForms(d.Audit)
+	form.Inquiry, form.Replay = inquiryForm(d.Inquiry, d.ContentSHA256), predictionForm(d.Replay)
 	return form
 }

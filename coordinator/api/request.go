@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -81,6 +82,16 @@ func (c *call) queryName(name string) (string, error) {
 	return v, nil
 }
 
+// queryText reads an optional parameter that is any short text.
+func (c *call) queryText(name string) (string, error) {
+	const bytesMax = 256
+	v, ok := c.query[name]
+	if ok && (v == "" || len(v) > bytesMax || !utf8.ValidString(v) || strings.ContainsRune(v, 0)) {
+		return "", problemIn(codeInvalidQuery, name, "use 1 to 256 bytes of text")
+	}
+	return v, nil
+}
+
 // queryLimit reads how many entries a page may have.
 func (c *call) queryLimit() (int, error) {
 	v, ok := c.query["limit"]
@@ -103,6 +114,10 @@ const (
 const (
 	cursorTransactions byte = 't'
 	cursorDeadLetters  byte = 'd'
+	cursorGroups       byte = 'g'
+	cursorAudit        byte = 'a'
+	cursorJobs         byte = 'j'
+	cursorJobItems     byte = 'i'
 )
 
 func cursorOf(list byte, id [16]byte) string {

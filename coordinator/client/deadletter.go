@@ -52,12 +52,15 @@ type DeadLetterDetail struct {
 	Attempts    []Attempt    `json:"attempts"`
 	Transaction *Transaction `json:"transaction,omitzero"`
 	Audit       []AuditEntry `json:"audit"`
+	Inquiry     *Inquiry     `json:"inquiry,omitzero"` // the last one, at most a day old
+	Replay      Prediction   `json:"replay"`           // what a replay would do now
 }
 
 // AuditEntry is what an operator did or was not allowed to do.
 type AuditEntry struct {
 	ID      uuid.UUID `json:"id"`
 	At      time.Time `json:"at"`
+	Tenant  string    `json:"tenant,omitzero"`
 	Actor   string    `json:"actor"`
 	Action  string    `json:"action"`
 	Object  string    `json:"object"`

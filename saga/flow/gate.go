@@ -67,6 +67,20 @@ func (g *Gate) ask(r saga.SendRequest, a Attempt, now time.Time) (*Flow, saga.Wa
 	return f, wait, until
 }
 
+// Holds returns what an attempt that an operator asks for would wait for now: WaitPause, WaitBreaker or WaitNone. It counts
+// nothing.
+func (g *Gate) Holds(r saga.SendRequest, now time.Time) saga.Wait {
+	for i := range g.pauses {
+		if g.pauses[i].Holds(r) {
+			return saga.WaitPause
+		}
+	}
+	if f := g.flows[r.Command.Participant]; f != nil && f.Breaker(now) == BreakerOpen {
+		return saga.WaitBreaker
+	}
+	return saga.WaitNone
+}
+
 // Observe tells the flows what an event has ended: it compares the operations before and after it. A reply shows that its
 // participant lives, whatever it is about.
 func (g *Gate) Observe(def *saga.Definition, before, after saga.Transaction, ev saga.Event, now time.Time) {

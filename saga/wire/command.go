@@ -18,7 +18,7 @@ func EncodeCommand(prefix string, c saga.Command) (Message, error) {
 	if !validPrefix(prefix) {
 		w.fail(PartSubject, "has the prefix "+quote(prefix))
 	}
-	w.operation(c.Key(), c.Verb, c.Attempt, "", "")
+	w.operation(c.Key(), c.Verb, c.Attempt, c.Question, "", "")
 	putOneOf(&w, HeaderStepKind, c.Kind, kinds)
 	w.name(HeaderParticipant, c.Participant)
 	w.name(HeaderAction, c.Action)
@@ -71,6 +71,7 @@ func DecodeCommand(m Message) (saga.Command, error) {
 		Traceparent:   r.trace(HeaderTraceparent, traceparentBytesMax),
 		Tracestate:    r.trace(HeaderTracestate, tracestateBytesMax),
 	}
+	c.Question = r.question(c.Verb)
 	if !r.commandSubject(m.Subject, c.Participant) {
 		c.Participant = "" // nobody may answer in another's name
 	}

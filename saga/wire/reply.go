@@ -18,7 +18,7 @@ func EncodeReply(r saga.Reply, subject string) (Message, error) {
 	}
 	// The outcome is in the message id so that a later, better answer to the same attempt (retry, then done)
 	// is not swallowed as a duplicate of the first.
-	w.operation(r.Key(), r.Verb, r.Attempt, "/reply/", string(r.Outcome))
+	w.operation(r.Key(), r.Verb, r.Attempt, r.Question, "/reply/", string(r.Outcome))
 	w.name(HeaderParticipant, r.Participant)
 	w.number(HeaderRevision, r.Revision)
 	w.hash(r.ContentSHA256)
@@ -70,6 +70,7 @@ func DecodeReply(m Message) (saga.Reply, error) {
 		Replayed:      r.flag(HeaderReplayed),
 		Traceparent:   r.trace(HeaderTraceparent, traceparentBytesMax),
 	}
+	reply.Question = r.question(reply.Verb)
 	if r.optional(HeaderState) != "" {
 		reply.State = readOneOf(&r, HeaderState, states)
 	}

@@ -132,6 +132,9 @@ var genCommand = rapid.Custom(func(t *rapid.T) saga.Command {
 	if rapid.Bool().Draw(t, "has floor") {
 		c.Floor = genID.Draw(t, "floor")
 	}
+	if c.Verb == saga.VerbInquire && rapid.Bool().Draw(t, "has a question") {
+		c.Question = "q" + genName.Draw(t, "question")[1:]
+	}
 	c.ReplyTo = wire.ReplySubject("a.b", c.Participant, rapid.IntRange(0, wire.ShardsMax-1).Draw(t, "shard"))
 	return sealed(c)
 })
@@ -150,6 +153,7 @@ var genReply = rapid.Custom(func(t *rapid.T) saga.Reply {
 		RetryAfter:  time.Duration(rapid.Int64Range(0, int64(2*saga.BackoffMax)).Draw(t, "retry after")),
 		Replayed:    rapid.Bool().Draw(t, "replayed"),
 		Traceparent: c.Traceparent,
+		Question:    c.Question,
 	}
 	if r.Outcome == saga.OutcomeState || rapid.Bool().Draw(t, "has state") {
 		r.State = rapid.SampledFrom([]saga.BarrierState{

@@ -382,6 +382,21 @@ func TestMessageIDs(t *testing.T) {
 			}
 		}
 	}
+	for _, question := range []string{"q1", "q2"} { // asked again, within the window in which copies are dropped
+		c := goldenCommands()["command_try"]
+		c.Verb, c.Attempt, c.Question = saga.VerbInquire, 1, question
+		add(encodeCommand(t, c))
+		r := baseReply(saga.OutcomeDone)
+		r.Verb, r.Question = saga.VerbInquire, question
+		add(encodeReply(t, r))
+	}
+	for _, question := range []string{"reply", "a/b", "-", "a b"} {
+		c := goldenCommands()["command_try"]
+		c.Verb, c.Question = saga.VerbInquire, question
+		if m, err := wire.EncodeCommand("saga", c); err == nil {
+			t.Errorf("the question %q travels as %s", question, m.Header[wire.HeaderMsgID])
+		}
+	}
 	first, second := goldenReplies()["reply_done"], goldenReplies()["reply_done"]
 	second.Replayed = true
 	if id := wire.HeaderMsgID; encodeReply(t, first).Header[id][0] != encodeReply(t, second).Header[id][0] {

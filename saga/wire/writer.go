@@ -89,8 +89,9 @@ func (w *writer) seconds(header string, d time.Duration) {
 	w.part(header, from, len(w.text))
 }
 
-// operation adds the identity and the message id, which contains it: tenant/transaction/step/phase/verb/attempt.
-func (w *writer) operation(key saga.OperationKey, verb saga.Verb, attempt int, suffix, outcome string) {
+// operation adds the identity and the message id, which contains it: tenant/transaction/step/phase/verb/attempt, of an
+// inquiry then its question, and what follows in a reply.
+func (w *writer) operation(key saga.OperationKey, verb saga.Verb, attempt int, question, suffix, outcome string) {
 	w.name(HeaderTenant, key.Tenant)
 	w.name(HeaderStep, key.Step)
 	putOneOf(w, HeaderPhase, key.Phase, phases)
@@ -107,6 +108,12 @@ func (w *writer) operation(key saga.OperationKey, verb saga.Verb, attempt int, s
 	w.text = append(append(w.text, key.Phase...), '/')
 	w.text = append(append(w.text, verb...), '/')
 	w.number(HeaderAttempt, attempt)
+	if question != "" {
+		if problem := questionProblem(verb, question); problem != "" {
+			w.fail(HeaderMsgID, problem)
+		}
+		w.text = append(append(w.text, '/'), question...)
+	}
 	w.text = append(append(w.text, suffix...), outcome...)
 	w.part(HeaderMsgID, from, len(w.text))
 }

@@ -1,0 +1,4 @@
+package dlq
+
+// SQLListGroups is the statement that counts groups.
+const SQLListGroups = sqlListGroups
