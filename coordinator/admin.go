@@ -77,6 +77,8 @@ type LetterParams struct {
 	DeadLetter uuid.UUID
 	Version    int64 // of the dead letter that the operator saw; zero: whatever it is now
 	Reason     string
+	Approval   uuid.UUID // that a replay uses (D4); zero: none
+	BreakGlass bool      // a replay approves itself, because no second person is there (E3)
 }
 
 // ResolveParams says who resolves which transaction, and why.
@@ -92,9 +94,14 @@ const (
 	actionResolve = "resolve"
 )
 
-// Replay sends a dead letter's operation again, with the same identity, once (D2). Errors: dlq.ErrNotFound,
-// ErrStale, and *saga.StateError: obsolete after the decision (D3), not_a_dead_letter for a second click.
+// Replay sends a dead letter's operation again, with the same identity, once (D2). What is unknown or in conflict needs
+// an approval of somebody else, or BreakGlass (D4). Errors: dlq.ErrNotFound, ErrStale, and *saga.StateError: obsolete
+// after the decision (D3), not_a_dead_letter for a second click, approval_… for what is wrong with the approval;
+// *saga.InvalidError break_glass_reason.
 func (a Admin) Replay(ctx context.Context, p LetterParams) error {
+	if err := checkApproving(p); err != nil {
+		return err
+	}
 	_, err := a.act(ctx, saga.LetterReplay, p)
 	return err
 }
@@ -106,29 +113,73 @@ func (a Admin) Discard(ctx context.Context, p LetterParams) (*View, error) {
 	return a.act(ctx, saga.LetterDiscard, p)
 }
 
+// staleMax bounds how often an action is judged because the dead letter, or the approval, has just changed.
+const staleMax = 3
+
 // act is the one path of what is done about a dead letter.
 func (a Admin) act(ctx context.Context, action saga.LetterAction, p LetterParams) (*View, error) {
 	return a.actFor(ctx, action, p, nil)
 }
 
 // actFor is act, for an item of a job or for none.
-func (a Admin) actFor(ctx context.Context, action saga.LetterAction, p LetterParams, job *dlq.JobItemRef) (*View, error) {
-	letter, err := dlq.Get(ctx, a.c.cfg.Pool, p.DeadLetter)
+func (a Admin) actFor(ctx context.Context, action saga.LetterAction, p LetterParams, job *dlq.JobItemRef) (view *View, err error) {
 	entry := dlq.AuditEntry{Actor: p.Actor, Action: string(action), Object: p.DeadLetter.String(), Allowed: true, Reason: p.Reason}
-	facts := letter.Facts()
-	if err == nil {
-		entry.Tenant = letter.Tenant
-		err = saga.JudgeLetter(facts, action, p.Version)
-	}
-	var view *View
-	switch {
-	case err != nil:
-	case facts.Message:
-		err = a.discardMessage(ctx, &letter, entry)
-	default:
-		view, err = a.carryOut(ctx, &item{id: letter.TransactionID, audit: &entry, letter: p.Version, event: facts.Event(action), job: job})
+	for range staleMax {
+		var l judged
+		l, err = a.judge(ctx, action, p)
+		entry.Tenant = l.Tenant
+		if err != nil {
+			break
+		}
+		l.job = job
+		if view, err = a.carryOutLetter(ctx, l, entry); !errors.Is(err, ErrStale) {
+			break
+		}
 	}
 	return view, a.recordRefusal(ctx, entry, err)
+}
+
+// judged is a dead letter about which an action has been judged to go on.
+type judged struct {
+	dlq.DeadLetter
+	action saga.LetterAction
+	params LetterParams
+	use    *approvalUse    // nil: none
+	job    *dlq.JobItemRef // nil: none
+}
+
+// judge reads the dead letter, and the approval if one is named, and decides on what they are now.
+func (a Admin) judge(ctx context.Context, action saga.LetterAction, p LetterParams) (l judged, err error) {
+	l.action, l.params = action, p
+	if l.DeadLetter, err = dlq.Get(ctx, a.c.cfg.Pool, p.DeadLetter); err != nil {
+		return l, err
+	}
+	r := saga.LetterRequest{
+		Action: action, Actor: dlq.ActorText(p.Actor), Seen: p.Version, BreakGlass: p.BreakGlass, ApproveAll: a.c.cfg.ApproveAll,
+	}
+	now, err := a.readApproval(ctx, &l, &r)
+	if err != nil {
+		return l, err
+	}
+	return l, saga.JudgeLetter(l.Facts(), r, now)
+}
+
+// carryOutLetter does what was judged, on the dead letter as it was then: ErrStale if it, or the approval, has changed.
+func (a Admin) carryOutLetter(ctx context.Context, l judged, entry dlq.AuditEntry) (*View, error) {
+	facts := l.Facts()
+	if facts.Message {
+		return nil, a.discardMessage(ctx, &l.DeadLetter, entry)
+	}
+	if l.use != nil {
+		entry.Detail = l.use.detail()
+	}
+	view, err := a.carryOut(ctx, &item{
+		id: l.TransactionID, audit: &entry, letter: l.Version, approval: l.use, event: facts.Event(l.action), job: l.job,
+	})
+	if err == nil && l.params.BreakGlass {
+		a.glassBroken(&l)
+	}
+	return view, err
 }
 
 // discardMessage gives a message up, at the version that was read just now.
@@ -198,7 +249,7 @@ func (a Admin) recordRefusal(ctx context.Context, entry dlq.AuditEntry, err erro
 	_, notAllowed := errors.AsType[*saga.StateError](err)
 	if !notAllowed && !errors.Is(err, ErrStale) && !errors.Is(err, ErrDefinitionTaken) && !errors.Is(err, ErrNotFound) && !errors.Is(err, dlq.ErrNotFound) &&
 		!errors.Is(err, dlq.ErrTooManyNotes) && !errors.Is(err, dlq.ErrNoJob) && !errors.Is(err, saga.ErrPlanChanged) &&
-		!errors.Is(err, dlq.ErrNothingSelected) && !errors.Is(err, dlq.ErrTooManySelected) {
+		!errors.Is(err, dlq.ErrNothingSelected) && !errors.Is(err, dlq.ErrTooManySelected) && !errors.Is(err, dlq.ErrNoApproval) {
 		return err // carried out, or not judged at all
 	}
 	entry.Allowed, entry.Detail = false, err.Error()

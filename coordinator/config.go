@@ -13,6 +13,7 @@ import (
 	"github.com/sagacity-tx/sagacity/internal/bus"
 	"github.com/sagacity-tx/sagacity/notify"
 	"github.com/sagacity-tx/sagacity/outbox"
+	"github.com/sagacity-tx/sagacity/saga"
 	"github.com/sagacity-tx/sagacity/saga/flow"
 )
 
@@ -39,6 +40,9 @@ type Config struct {
 	Events          EventsMode           // which lifecycle events are published; default EventsExceptions
 	Webhooks        notify.Config        // how webhooks are told; Pool and Log are the coordinator's (E5)
 	Retention       Retention            // what is forgotten and when; see its defaults (S1.3, I-10)
+	ApproveAll      bool                 // every replay needs an approval, not only that of what is unknown or in conflict (D4)
+	ApprovalExpiry  time.Duration        // of an approval that says nothing else; default 15m, at most 24h
+	OnBreakGlass    func(BrokenGlass)    // called when somebody has replayed what nobody else approved (E3); must not block
 	StopTimeout     time.Duration        // for what is in hand when Run is asked to end; default 20s
 }
 
@@ -85,7 +89,8 @@ func (c Config) validate() error {
 	if !slices.Contains(EventsModes, c.Events) {
 		return fmt.Errorf("coordinator: Events is %q; use one of %q", c.Events, EventsModes)
 	}
-	for _, err := range []error{c.Flow.Validate(), c.Admission.Validate(), c.Retention.Validate()} {
+	_, expiry := saga.ApprovalExpiry(c.ApprovalExpiry, 0)
+	for _, err := range []error{c.Flow.Validate(), c.Admission.Validate(), c.Retention.Validate(), expiry} {
 		if err != nil {
 			return fmt.Errorf("coordinator: %w", err)
 		}

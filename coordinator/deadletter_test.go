@@ -79,7 +79,7 @@ func TestConcurrentReplay(t *testing.T) {
 	const rounds, operators = 10, 8
 	for range rounds {
 		id := w.submit(c1, define(saga.KindSaga, 1), "")
-		if err := c2.Deliver(w.ctx(10*time.Second), fault(done(id, "s1", saga.PhaseTry), saga.FaultConflict)); err != nil {
+		if err := c2.Deliver(w.ctx(10*time.Second), fault(done(id, "s1", saga.PhaseTry), saga.FaultHandler)); err != nil {
 			t.Fatal(err)
 		}
 		letter := w.letters(c1, filterOf(id))[0]
@@ -119,7 +119,7 @@ func TestAuditIsAtomic(t *testing.T) {
 	w := newWorld(t)
 	c, _ := w.coordinator(noTimers)
 	id := w.submit(c, define(saga.KindSaga, 1), "")
-	if err := c.Deliver(w.ctx(10*time.Second), fault(done(id, "s1", saga.PhaseTry), saga.FaultConflict)); err != nil {
+	if err := c.Deliver(w.ctx(10*time.Second), fault(done(id, "s1", saga.PhaseTry), saga.FaultHandler)); err != nil {
 		t.Fatal(err)
 	}
 	_, err := w.pool.Exec(w.ctx(10*time.Second), `

@@ -24,7 +24,7 @@ import (
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
-// The experiments X1 to X3: a client, the API, a coordinator, and a participant of the SDK whose effects are rows of its
+// The experiments X1 to X4: a client, the API, a coordinator, and a participant of the SDK whose effects are rows of its
 // own database. Something breaks, the client asks again, and the rows are counted.
 func TestExperiments(t *testing.T) {
 	t.Parallel()
@@ -105,6 +105,7 @@ func TestExperiments(t *testing.T) {
 	})
 	t.Run("X3/participant crashes after the effect and before the record", testParticipantCrash)
 	t.Run("X3/coordinator stops after the effect and before its record", testCoordinatorGone)
+	t.Run("X4", testApprovedReplays)
 }
 
 func testTwelveConcurrent(t *testing.T) {
@@ -225,6 +226,7 @@ type experiment struct {
 	body     []byte
 	book     func(context.Context, pgx.Tx) error // called when the effect is made; nil: nothing more; set before the first submission
 
+	c               *coordinator.Coordinator
 	stop            func() // the coordinator
 	stopParticipant func()
 	handler         atomic.Pointer[api.Handler]
@@ -264,7 +266,7 @@ func newExperiment(t *testing.T) *experiment {
 // start starts a coordinator, perhaps in the place of one that was stopped.
 func (x *experiment) start() {
 	c, stop := x.flaky.coordinator()
-	x.stop = stop
+	x.c, x.stop = c, stop
 	x.handler.Store(api.New(api.Config{
 		Coordinator: c, Log: quietLog,
 		Authenticate: func(*http.Request) (api.Identity, error) {

@@ -176,8 +176,7 @@ func (c *Coordinator) predict(ctx context.Context, letters []dlq.DeadLetter, loa
 
 // replayFacts is what this coordinator knows about a dead letter, beside what its participant says.
 func (c *Coordinator) replayFacts(letter *dlq.DeadLetter, r *record, now time.Time) saga.ReplayFacts {
-	facts := saga.ReplayFacts{Letter: letter.Facts(), Cause: letter.Cause}
-	copy(facts.ContentSHA256[:], letter.ContentSHA256)
+	facts := saga.ReplayFacts{Letter: letter.Facts(), ApproveAll: c.cfg.ApproveAll}
 	if r == nil {
 		return facts
 	}

@@ -26,6 +26,8 @@ type item struct {
 	audit  *dlq.AuditEntry // written with what the event changes
 	job    *dlq.JobItemRef // with an operator's replay: the item of a job that it carries out
 	letter int64           // version of the dead letter that an operator's event is about; zero: any
+	// approval is what a replay uses up; nil: nothing
+	approval *approvalUse
 	// version of the transaction that an operator's event is about; zero: any
 	version int64
 	done    func(outcome) // called exactly once, after the commit or when the event failed

@@ -260,7 +260,7 @@ func TestUnreadableTransaction(t *testing.T) {
 			before, stop := w.coordinator(noTimers)
 			broken := w.submit(before, saga.Define("broken").Saga("s1", "stock", "reserve").MustBuild(), "")
 			healthy := w.submit(before, define(saga.KindSaga, 1), "")
-			if err := before.Deliver(w.ctx(10*time.Second), fault(done(broken, "s1", saga.PhaseTry), saga.FaultConflict)); err != nil {
+			if err := before.Deliver(w.ctx(10*time.Second), fault(done(broken, "s1", saga.PhaseTry), saga.FaultHandler)); err != nil {
 				t.Fatal(err)
 			}
 			stop()

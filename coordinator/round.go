@@ -22,6 +22,7 @@ type round struct {
 	outcomes []outcome // by item
 	writes   []*write
 	audits   []dlq.AuditEntry
+	uses     []*approvalUse
 	orphans  []incidentRow
 	answers  []dlq.Answer // to inquiries
 	replays  []dlq.JobItemRef
@@ -215,6 +216,9 @@ func (r *round) add(it *item, w *write, j *saga.Judgement, err error) {
 	if it.audit != nil {
 		r.audits = append(r.audits, auditOf(*it.audit, j.EffectUnknown))
 	}
+	if it.approval != nil {
+		r.uses = append(r.uses, it.approval)
+	}
 	if it.submit != nil {
 		r.outcomes = append(r.outcomes, outcome{rec: w.rec, answer: it.submit.answer})
 		return
@@ -228,6 +232,7 @@ func (r *round) take(part *round, w *write) {
 	r.items = append(r.items, part.items...)
 	r.outcomes = append(r.outcomes, part.outcomes...)
 	r.audits = append(r.audits, part.audits...)
+	r.uses = append(r.uses, part.uses...)
 	r.orphans = append(r.orphans, part.orphans...)
 	r.answers = append(r.answers, part.answers...)
 	r.replays = append(r.replays, part.replays...)
@@ -253,6 +258,9 @@ func (l *lane) commit(ctx context.Context, r *round) error {
 	entries, err := l.store.commit(ctx, r.writes, func(batch *pgx.Batch) {
 		for _, a := range r.audits {
 			dlq.QueueAudit(batch, a)
+		}
+		for _, u := range r.uses {
+			u.queue(batch)
 		}
 		for _, o := range r.orphans {
 			o.queue(batch)

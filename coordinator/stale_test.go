@@ -173,7 +173,7 @@ func TestStaleReplay(t *testing.T) {
 	t.Parallel()
 	s := newStale(t)
 	id := s.begin(define(saga.KindSaga, 1))
-	s.deliver(s.ahead, fault(done(id, "s1", saga.PhaseTry), saga.FaultConflict))
+	s.deliver(s.ahead, fault(done(id, "s1", saga.PhaseTry), saga.FaultHandler))
 	letters, err := s.ahead.Admin().DeadLetters(s.ctx(10*time.Second), dlq.Filter{})
 	if err != nil || len(letters) != 1 {
 		t.Fatalf("%d dead letters, %v", len(letters), err)

@@ -35,7 +35,7 @@ func TestTimerStates(t *testing.T) {
 		t.Errorf("running: wakes at %s", at)
 	}
 	deliver(done(id, "s1", saga.PhaseTry))
-	deliver(fault(done(id, "s1", saga.PhaseConfirm), saga.FaultConflict))
+	deliver(fault(done(id, "s1", saga.PhaseConfirm), saga.FaultHandler))
 	if err := c.Wake(w.ctx(10*time.Second), id); err != nil { // lazy: it is moved when it fires
 		t.Fatal(err)
 	}

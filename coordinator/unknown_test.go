@@ -127,7 +127,7 @@ func TestUnknownReplay(t *testing.T) {
 			})
 			c, _ := flaky.coordinator(noTimers)
 			id := w.submit(c, define(saga.KindSaga, 1), "")
-			if err := c.Deliver(w.ctx(10*time.Second), fault(done(id, "s1", saga.PhaseTry), saga.FaultConflict)); err != nil {
+			if err := c.Deliver(w.ctx(10*time.Second), fault(done(id, "s1", saga.PhaseTry), saga.FaultHandler)); err != nil {
 				t.Fatal(err)
 			}
 			letters, err := c.Admin().DeadLetters(w.ctx(10*time.Second), dlq.Filter{})

@@ -42,7 +42,7 @@ func InsertAudit(ctx context.Context, db Execer, e AuditEntry) error {
 
 func (e AuditEntry) args() []any {
 	return []any{
-		uuid.Must(uuid.NewV7()), e.Tenant, pg.Text(e.Actor, 256), e.Action, e.Object, e.Allowed,
+		uuid.Must(uuid.NewV7()), e.Tenant, ActorText(e.Actor), e.Action, e.Object, e.Allowed,
 		pg.Text(e.Reason, saga.ReasonBytesMax), pg.Text(e.Detail, saga.ReasonBytesMax),
 	}
 }

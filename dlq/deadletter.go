@@ -46,7 +46,12 @@ type DeadLetter struct {
 
 // Facts is what decides about an operator's action on it (saga.JudgeLetter).
 func (d *DeadLetter) Facts() saga.Letter {
-	return saga.Letter{Message: d.Kind != KindOperation, Status: d.Status, Version: d.Version, Step: d.Step, Phase: d.Phase}
+	l := saga.Letter{
+		ID: d.ID, Message: d.Kind != KindOperation, Status: d.Status, Version: d.Version, Step: d.Step, Phase: d.Phase,
+		Cause: d.Cause, Outcome: d.Outcome, Revision: d.Revision,
+	}
+	copy(l.ContentSHA256[:], d.ContentSHA256)
+	return l
 }
 
 // Change moves the dead letter of an operation to a state.

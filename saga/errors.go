@@ -34,7 +34,17 @@ const (
 	CodeOutstanding    = "outstanding"       // resolve while something is still under way
 	CodeUnknownStep    = "unknown_step"      // the event names a step or phase that the definition has not
 	CodeIllegal        = "illegal_event"     // a pair that cannot happen
+
+	CodeApprovalRequired = "approval_required" // replay of what is unknown or in conflict, without an approval (D4)
+	CodeApprovalExpired  = "approval_expired"
+	CodeApprovalUsed     = "approval_used"
+	CodeApprovalRevoked  = "approval_revoked"
+	CodeApprovalMismatch = "approval_mismatch" // of another dead letter, or it has changed since it was approved
+	CodeApprovalOwn      = "approval_own"      // approved by who replays it
 )
+
+// CodeBreakGlassReason is the code of an InvalidError: the reason of who approves alone is too short (E3).
+const CodeBreakGlassReason = "break_glass_reason"
 
 // Error returns one line for a person.
 func (e *StateError) Error() string {
@@ -42,5 +52,9 @@ func (e *StateError) Error() string {
 	if e.Operation != "" {
 		on = " of " + e.Operation
 	}
-	return fmt.Sprintf("%s%s is not possible while the transaction is %s: %s", e.Event, on, e.Status, e.Problem)
+	while := ""
+	if e.Status != "" {
+		while = " while the transaction is " + string(e.Status)
+	}
+	return fmt.Sprintf("%s%s is not possible%s: %s", e.Event, on, while, e.Problem)
 }

@@ -277,10 +277,10 @@ func TestJudgeLetter(t *testing.T) {
 		"a message seen before":     {message, 2, saga.CodeNotDeadLetter, "stale"},
 		"a message that is no more": {as(message, saga.DeadLetterDiscarded), 3, saga.CodeNotDeadLetter, saga.CodeNotDeadLetter},
 	} {
-		if got := code(saga.JudgeLetter(c.letter, saga.LetterReplay, c.seen)); got != c.replay {
+		if got := code(saga.JudgeLetter(c.letter, saga.LetterRequest{Action: saga.LetterReplay, Seen: c.seen}, time.Time{})); got != c.replay {
 			t.Errorf("replay of %s: %q, want %q", name, got, c.replay)
 		}
-		if got := code(saga.JudgeLetter(c.letter, saga.LetterDiscard, c.seen)); got != c.discard {
+		if got := code(saga.JudgeLetter(c.letter, saga.LetterRequest{Action: saga.LetterDiscard, Seen: c.seen}, time.Time{})); got != c.discard {
 			t.Errorf("discard of %s: %q, want %q", name, got, c.discard)
 		}
 	}

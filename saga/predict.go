@@ -63,14 +63,12 @@ func (i *Inquiry) SameContent(content [32]byte) (same, known bool) {
 
 // ReplayFacts is what is known about a dead letter when somebody asks what its replay would do.
 type ReplayFacts struct {
-	Letter        Letter
-	Cause         string // of the dead letter
-	ContentSHA256 [32]byte
-	Def           *Definition // of the transaction; nil for a message
-	Tx            Transaction
-	NeedsApproval bool     // a replay is refused until somebody approves it (D4)
-	Wait          Wait     // WaitPause or WaitBreaker if the gate would hold it
-	Inquiry       *Inquiry // nil: never asked
+	Letter     Letter
+	Def        *Definition // of the transaction; nil for a message
+	Tx         Transaction
+	ApproveAll bool     // the coordinator wants an approval for every replay (D4)
+	Wait       Wait     // WaitPause or WaitBreaker if the gate would hold it
+	Inquiry    *Inquiry // nil: never asked
 }
 
 // Prediction is what a replay would do, and why.
@@ -90,7 +88,7 @@ func PredictReplay(f ReplayFacts, now time.Time) Prediction {
 	switch {
 	case recorded.Effect == ReplayConflict:
 		return recorded
-	case f.NeedsApproval:
+	case f.ApproveAll || f.Letter.NeedsApproval():
 		return Prediction{ReplayNeedsApproval, "a second person has to approve it first"}
 	case f.Wait == WaitPause:
 		return Prediction{ReplayPaused, "it would wait until what is paused is resumed"}
@@ -102,7 +100,7 @@ func PredictReplay(f ReplayFacts, now time.Time) Prediction {
 
 // predictRefusal asks those who would decide: JudgeLetter and Step.
 func predictRefusal(f ReplayFacts, now time.Time) (Prediction, bool) {
-	err := JudgeLetter(f.Letter, LetterReplay, 0)
+	err := JudgeLetter(f.Letter, LetterRequest{Action: LetterReplay, BreakGlass: true}, now) // as if it were approved
 	if err == nil && f.Def != nil {
 		_, _, err = Step(f.Def, f.Tx, f.Letter.Event(LetterReplay), now, noChance{})
 	}
@@ -123,7 +121,7 @@ func predictRefusal(f ReplayFacts, now time.Time) (Prediction, bool) {
 
 // settledByInquiry reports whether what the participant answered was definitive, so that merging it closed the dead letter.
 func (f ReplayFacts) settledByInquiry() bool {
-	same, known := f.Inquiry.SameContent(f.ContentSHA256)
+	same, known := f.Inquiry.SameContent(f.Letter.ContentSHA256)
 	return f.Inquiry.Authoritative() && (same || !known) && predictState(f.Letter.Phase, f.isPivot(), f.Inquiry.State).Effect == ReplayNoOp
 }
 
@@ -137,11 +135,11 @@ func notOpen(l Letter, err *StateError) string {
 // predictRecorded says what the barrier would make of the command, by what it has recorded: table B.
 func predictRecorded(f ReplayFacts) Prediction {
 	i := f.Inquiry
-	if same, known := i.SameContent(f.ContentSHA256); known && !same {
+	if same, known := i.SameContent(f.Letter.ContentSHA256); known && !same {
 		return Prediction{ReplayConflict, "the participant has recorded other content: it would conflict again; edit or resolve it"}
 	}
 	switch {
-	case !i.Answered() && f.Cause == FaultConflict:
+	case !i.Answered() && f.Letter.Cause == FaultConflict:
 		return Prediction{ReplayConflict, "it conflicted before, and as it is it would again"}
 	case i == nil:
 		return Prediction{ReplayUnknown, "the participant has not been asked"}

@@ -40,8 +40,9 @@ func deadFacts(t *testing.T, kind saga.Kind) saga.ReplayFacts {
 		ContentSHA256: op.ContentSHA256, Outcome: saga.OutcomeFault, Code: saga.FaultHandler,
 	}})
 	return saga.ReplayFacts{
-		Letter: saga.Letter{Status: saga.DeadLetterOpen, Version: 1, Step: "s1", Phase: saga.PhaseTry}, Cause: saga.FaultHandler,
-		ContentSHA256: op.ContentSHA256, Def: def, Tx: tx,
+		Letter: saga.Letter{
+			Status: saga.DeadLetterOpen, Version: 1, Step: "s1", Phase: saga.PhaseTry, Cause: saga.FaultHandler, ContentSHA256: op.ContentSHA256,
+		}, Def: def, Tx: tx,
 	}
 }
 
@@ -75,15 +76,15 @@ func TestPredictReplay(t *testing.T) {
 			f.Inquiry = &saga.Inquiry{AskedAt: predictNow, AnsweredAt: predictNow, Outcome: saga.OutcomeRetry}
 		}), saga.ReplayUnknown},
 		"absent":                {with(func(f *saga.ReplayFacts) { f.Inquiry = inquired(saga.BarrierAbsent, [32]byte{}) }), saga.ReplayGoesForward},
-		"tried":                 {with(func(f *saga.ReplayFacts) { f.Inquiry = inquired(saga.BarrierTried, f.ContentSHA256) }), saga.ReplayNoOp},
+		"tried":                 {with(func(f *saga.ReplayFacts) { f.Inquiry = inquired(saga.BarrierTried, f.Letter.ContentSHA256) }), saga.ReplayNoOp},
 		"tried, other content":  {with(func(f *saga.ReplayFacts) { f.Inquiry = inquired(saga.BarrierTried, [32]byte{9}) }), saga.ReplayConflict},
 		"trying":                {with(func(f *saga.ReplayFacts) { f.Inquiry = inquired(saga.BarrierTrying, [32]byte{}) }), saga.ReplayUnknown},
 		"past retention":        {with(func(f *saga.ReplayFacts) { f.Inquiry = inquired(saga.BarrierPastRetention, [32]byte{}) }), saga.ReplayConflict},
-		"conflict, never asked": {with(func(f *saga.ReplayFacts) { f.Cause = saga.FaultConflict }), saga.ReplayConflict},
+		"conflict, never asked": {with(func(f *saga.ReplayFacts) { f.Letter.Cause = saga.FaultConflict }), saga.ReplayConflict},
 		"needs approval": {with(func(f *saga.ReplayFacts) {
-			f.NeedsApproval, f.Wait, f.Inquiry = true, saga.WaitPause, inquired(saga.BarrierAbsent, [32]byte{})
+			f.ApproveAll, f.Wait, f.Inquiry = true, saga.WaitPause, inquired(saga.BarrierAbsent, [32]byte{})
 		}), saga.ReplayNeedsApproval},
-		"an approval is no use against a conflict": {with(func(f *saga.ReplayFacts) { f.NeedsApproval, f.Cause = true, saga.FaultConflict }), saga.ReplayConflict},
+		"an approval is no use against a conflict": {with(func(f *saga.ReplayFacts) { f.ApproveAll, f.Letter.Cause = true, saga.FaultConflict }), saga.ReplayConflict},
 		"paused": {with(func(f *saga.ReplayFacts) {
 			f.Wait, f.Inquiry = saga.WaitPause, inquired(saga.BarrierAbsent, [32]byte{})
 		}), saga.ReplayPaused},
@@ -95,7 +96,7 @@ func TestPredictReplay(t *testing.T) {
 		"obsolete": {with(func(f *saga.ReplayFacts) { f.Letter.Status = saga.DeadLetterObsolete }), saga.ReplayObsolete},
 		"the deadline has passed, and nobody has noticed yet": {with(func(f *saga.ReplayFacts) { f.Tx.Deadline = predictNow.Add(-time.Second) }), saga.ReplayObsolete},
 		"closed by the answer": {with(func(f *saga.ReplayFacts) {
-			f.Letter.Status, f.Tx.Status, f.Inquiry = saga.DeadLetterClosed, saga.StatusCommitted, inquired(saga.BarrierTried, f.ContentSHA256)
+			f.Letter.Status, f.Tx.Status, f.Inquiry = saga.DeadLetterClosed, saga.StatusCommitted, inquired(saga.BarrierTried, f.Letter.ContentSHA256)
 		}), saga.ReplayNoOp},
 		"closed by a replay, asked before": {with(func(f *saga.ReplayFacts) {
 			f.Letter.Status, f.Tx.Status, f.Inquiry = saga.DeadLetterClosed, saga.StatusCommitted, inquired(saga.BarrierAbsent, [32]byte{})

@@ -16,7 +16,7 @@ func newDLQ() *cobra.Command {
 	cmd := newGroup("dlq", "Look at dead letters, replay them or give them up",
 		"dlq shows dead letters, which are operations and messages that were set aside, and replays them or gives them up,\n"+
 			"through the API of a coordinator.", r)
-	cmd.AddCommand(newDLQList(r), newDLQGroups(r), newDLQShow(r), newDLQNote(r), newDLQReplay(r), newDLQDiscard(r))
+	cmd.AddCommand(newDLQList(r), newDLQGroups(r), newDLQShow(r), newDLQNote(r), newDLQReplay(r), newDLQDiscard(r), newDLQApprove(r))
 	return cmd
 }
 
@@ -104,11 +104,12 @@ func newDLQReplay(r *remote) *cobra.Command {
 	var reason string
 	var yes bool
 	var bulk bulkFlags
+	var approval approvalFlags
 	cmd := &cobra.Command{
 		Use: "replay (ID | --group FINGERPRINT | …) --reason TEXT", Short: "Send the operation of a dead letter again, or of many", ValidArgsFunction: r.completeDeadLetters,
 		Long: "replay sends the operation of a dead letter again, with the same identity: a participant that has carried it out\n" +
 			"answers what it answered then. It asks the participant first what it has recorded, shows what will be sent and what\n" +
-			"that would do, and does nothing if the dead letter has changed since.\n\n" +
+			"that would do, and does nothing if the dead letter has changed since. What is unknown or in conflict needs --approval.\n\n" +
 			"With --group, --participant, --action, --cause or --transaction it replays all open dead letters that match all of these,\n" +
 			"as a durable job: it asks the participants first, shows the plan, and sends a few before the rest.",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -128,11 +129,16 @@ func newDLQReplay(r *remote) *cobra.Command {
 			if err := checkReason(reason); err != nil {
 				return err
 			}
-			return runReplay(cmd, r, id, reason, yes)
+			options, err := approval.options(cmd, reason)
+			if err != nil {
+				return err
+			}
+			return runReplay(cmd, r, id, reason, yes, options...)
 		},
 	}
 	addReason(cmd, &reason, &yes)
 	bulk.add(cmd)
+	approval.add(cmd)
 	return cmd
 }
 
@@ -143,7 +149,7 @@ type replayedForm struct {
 	Version       int64     `json:"version"` // that was replayed
 }
 
-func runReplay(cmd *cobra.Command, r *remote, id uuid.UUID, reason string, yes bool) error {
+func runReplay(cmd *cobra.Command, r *remote, id uuid.UUID, reason string, yes bool, options ...client.ReplayOption) error {
 	d, err := r.client.DeadLetter(cmd.Context(), id)
 	if err != nil {
 		return r.explain("read dead letter "+id.String(), err)
@@ -160,7 +166,7 @@ func runReplay(cmd *cobra.Command, r *remote, id uuid.UUID, reason string, yes b
 	if err := confirmShown(cmd, yes, "Replay it?", func(t *table) { replayPreview(t, &d) }); err != nil {
 		return err
 	}
-	if err := r.client.Replay(cmd.Context(), id, d.Version, reason); err != nil {
+	if err := r.client.Replay(cmd.Context(), id, d.Version, reason, options...); err != nil {
 		return r.explainAction("replay dead letter "+id.String(), "dlq show "+id.String(), err)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "coordinator: dead letter %s is replayed; see what comes of it with \"coordinator dlq show %s\"\n", id, id)

@@ -49,6 +49,9 @@ func newServe() *cobra.Command {
 			if err := readRetentionFlags(cmd, &cfg.Retention); err != nil {
 				return err
 			}
+			if err := checkApprovalFlags(&cfg); err != nil {
+				return err
+			}
 			s, err := newServer(cmd.Context(), cfg)
 			if err != nil {
 				return err
@@ -61,6 +64,7 @@ func newServe() *cobra.Command {
 	addFlowFlags(cmd, &cfg)
 	addEventFlags(cmd, &cfg)
 	addRetentionFlags(cmd, &cfg.Retention)
+	addApprovalFlags(cmd, &cfg)
 	cmd.Flags().StringVar(&cfg.DatabaseURL, "database-url", "", "PostgreSQL of the coordinator (DATABASE_URL)")
 	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file with the token that callers have to send ("+envTokenFile+"; "+envToken+" holds the token itself)")
 	cmd.Flags().BoolVar(&cfg.WithoutTLS, "without-tls", false, "listen elsewhere than on loopback, unencrypted: the network is private, or a proxy ends TLS")

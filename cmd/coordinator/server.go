@@ -39,7 +39,11 @@ type serverConfig struct {
 	Events      coordinator.EventsMode // "": its default
 	Webhooks    notify.Config          // how webhooks are told
 	Retention   coordinator.Retention
-	Log         *slog.Logger
+
+	ApproveAll     bool
+	ApprovalExpiry time.Duration // zero: the coordinator's default
+
+	Log *slog.Logger
 }
 
 // server is one coordinator process: engine, relay and API.
@@ -86,7 +90,8 @@ func newServer(ctx context.Context, cfg serverConfig) (_ *server, err error) {
 	s.coordinator, err = coordinator.New(coordinator.Config{
 		Pool: s.pool, Bus: s.bus, Relay: s.relay, Log: cfg.Log, Lanes: cfg.Lanes, Admission: cfg.Admission,
 		Flow: cfg.Flow, AutoPause: cfg.AutoPause, Events: cfg.Events, Webhooks: cfg.Webhooks,
-		Retention: cfg.Retention,
+		Retention:  cfg.Retention,
+		ApproveAll: cfg.ApproveAll, ApprovalExpiry: cfg.ApprovalExpiry,
 	})
 	if err != nil {
 		return s, err

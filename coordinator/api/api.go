@@ -43,6 +43,10 @@ type Admin interface {
 	Discard(ctx context.Context, p coordinator.LetterParams) (*coordinator.View, error)
 	Resolve(ctx context.Context, p coordinator.ResolveParams) (coordinator.View, error)
 
+	Approve(ctx context.Context, p coordinator.ApproveParams) (dlq.Approval, error)
+	Approvals(ctx context.Context, f dlq.ApprovalFilter) ([]dlq.Approval, error)
+	RevokeApproval(ctx context.Context, p coordinator.RevokeParams) (dlq.Approval, error)
+
 	Pause(ctx context.Context, p coordinator.PauseParams) (coordinator.Paused, bool, error)
 	Resume(ctx context.Context, p coordinator.ResumeParams) (coordinator.Paused, error)
 	Pauses(ctx context.Context) ([]coordinator.Paused, error)

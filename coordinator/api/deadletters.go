@@ -109,7 +109,7 @@ func (c *call) letterParams(action string) (coordinator.LetterParams, error) {
 
 // replayDeadLetter sends a dead letter's operation again (D2).
 func (h *Handler) replayDeadLetter(c *call) error {
-	p, err := c.letterParams("replay")
+	p, err := c.replayParams()
 	if err != nil {
 		return err
 	}

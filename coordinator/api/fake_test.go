@@ -113,6 +113,18 @@ func (f *fake) Resolve(context.Context, coordinator.ResolveParams) (coordinator.
 	return coordinator.View{}, f.err
 }
 
+func (f *fake) Approve(context.Context, coordinator.ApproveParams) (dlq.Approval, error) {
+	return dlq.Approval{}, f.err
+}
+
+func (f *fake) Approvals(context.Context, dlq.ApprovalFilter) ([]dlq.Approval, error) {
+	return nil, f.err
+}
+
+func (f *fake) RevokeApproval(context.Context, coordinator.RevokeParams) (dlq.Approval, error) {
+	return dlq.Approval{}, f.err
+}
+
 func (f *fake) Pause(context.Context, coordinator.PauseParams) (coordinator.Paused, bool, error) {
 	return coordinator.Paused{}, false, f.err
 }

@@ -81,6 +81,7 @@ func translate(err error) *Problem {
 		{ErrForbidden, codeForbidden},
 		{coordinator.ErrNotFound, codeNotFound},
 		{dlq.ErrNotFound, codeNotFound},
+		{dlq.ErrNoApproval, codeNotFound},
 		{coordinator.ErrKeyReused, codeKeyReused},
 		{coordinator.ErrIDTaken, codeIDTaken},
 		{coordinator.ErrPastRetention, codePastRetention},
@@ -130,7 +131,8 @@ var fieldWords = func() map[string]bool {
 	for _, w := range strings.Fields(`submission definition input inputs inputs_base64 timeout deadline start_at id
 		name version on_exhausted steps kind participant action after attempt_timeout retry strategy base cap
 		max_attempts phase_two_attempts type data request transaction duration reason cancel replay discard resolve drain body
-		pause resume scope note job selection fingerprint cause canary rate plan_sha256 webhook delete test url secret kinds webhooks`) {
+		pause resume scope note job selection fingerprint cause canary rate plan_sha256 approve revoke approval break_glass expires_in
+		webhook delete test url secret kinds webhooks`) {
 		words[w] = true
 	}
 	return words

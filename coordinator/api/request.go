@@ -118,6 +118,7 @@ const (
 	cursorAudit        byte = 'a'
 	cursorJobs         byte = 'j'
 	cursorJobItems     byte = 'i'
+	cursorApprovals    byte = 'p'
 )
 
 func cursorOf(list byte, id [16]byte) string {

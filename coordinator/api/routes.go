@@ -96,7 +96,7 @@ func etagHeader(what string) *huma.Param {
 
 // routes returns every route of the API.
 func routes() []route {
-	list := slices.Concat(transactionRoutes(), definitionRoutes(), deadLetterRoutes(), groupRoutes(), auditRoutes(), jobRoutes(), pauseRoutes(), webhookRoutes())
+	list := slices.Concat(transactionRoutes(), definitionRoutes(), deadLetterRoutes(), approvalRoutes(), groupRoutes(), auditRoutes(), jobRoutes(), pauseRoutes(), webhookRoutes())
 	return append(list,
 		route{
 			method: http.MethodGet, path: "/healthz", handle: (*Handler).healthz, name: "getHealth",
@@ -269,9 +269,9 @@ func deadLetterRoutes() []route {
 			method: http.MethodPost, path: "/v1/dead-letters/{id}/replay", access: accessOperator, handle: (*Handler).replayDeadLetter, name: "replayDeadLetter",
 			summary: "Send a dead letter's operation again, with the same identity",
 			params:  ifMatchParams("dead letter"),
-			request: reflect.TypeFor[ReasonForm](), required: true,
+			request: reflect.TypeFor[ReplayForm](), required: true,
 			answers: []answerDoc{{202, "it was sent; its outcome comes later", reflect.TypeFor[Replaying](), nil}},
-			codes:   append(actionCodes(), saga.CodeObsolete, saga.CodeNotDeadLetter, saga.CodeIllegal),
+			codes:   append(append(actionCodes(), replayApprovalCodes()...), saga.CodeObsolete, saga.CodeNotDeadLetter, saga.CodeIllegal),
 		},
 		{
 			method: http.MethodPost, path: "/v1/dead-letters/{id}/discard", access: accessOperator, handle: (*Handler).discardDeadLetter, name: "discardDeadLetter",

@@ -121,10 +121,14 @@ func (c *Client) DeadLetter(ctx context.Context, id uuid.UUID) (DeadLetterDetail
 }
 
 // Replay sends the operation of a dead letter again, with the same identity. The version is that of the dead
-// letter that the decision was made on. Errors: *Problem; *UnknownError if no answer came: read the dead letter
-// to see whether it was replayed.
-func (c *Client) Replay(ctx context.Context, id uuid.UUID, version int64, reason string) error {
-	_, err := c.act(ctx, deadLetterPath(id)+"/replay", version, reason)
+// letter that the decision was made on. What is unknown or in conflict needs WithApproval or WithBreakGlass.
+// Errors: *Problem; *UnknownError if no answer came: read the dead letter to see whether it was replayed.
+func (c *Client) Replay(ctx context.Context, id uuid.UUID, version int64, reason string, options ...ReplayOption) error {
+	form := map[string]any{"reason": reason}
+	for _, o := range options {
+		o(form)
+	}
+	_, err := c.act(ctx, deadLetterPath(id)+"/replay", version, form)
 	return err
 }
 
@@ -132,7 +136,7 @@ func (c *Client) Replay(ctx context.Context, id uuid.UUID, version int64, reason
 // the transaction, a pivot's try is fenced; a confirm, cancel or retriable try is never done, and its effect is not
 // known from then on. Errors: as of Replay.
 func (c *Client) Discard(ctx context.Context, id uuid.UUID, version int64, reason string) (*Transaction, error) {
-	a, err := c.act(ctx, deadLetterPath(id)+"/discard", version, reason)
+	a, err := c.act(ctx, deadLetterPath(id)+"/discard", version, map[string]any{"reason": reason})
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +152,7 @@ func (c *Client) Discard(ctx context.Context, id uuid.UUID, version int64, reaso
 // made on. Errors: as of Replay.
 func (c *Client) Resolve(ctx context.Context, id saga.ID, version int64, reason string) (Transaction, error) {
 	var tx Transaction
-	a, err := c.act(ctx, transactionPath(id)+"/resolve", version, reason)
+	a, err := c.act(ctx, transactionPath(id)+"/resolve", version, map[string]any{"reason": reason})
 	if err == nil {
 		err = decode(a, &tx)
 	}
@@ -158,8 +162,8 @@ func (c *Client) Resolve(ctx context.Context, id saga.ID, version int64, reason 
 func deadLetterPath(id uuid.UUID) string { return "/v1/dead-letters/" + id.String() }
 
 // act sends an operator's action, once: a second one would be another action.
-func (c *Client) act(ctx context.Context, path string, version int64, reason string) (answer, error) {
-	body, err := json.Marshal(map[string]string{"reason": reason})
+func (c *Client) act(ctx context.Context, path string, version int64, form map[string]any) (answer, error) {
+	body, err := json.Marshal(form)
 	if err != nil {
 		return answer{}, fmt.Errorf("client: %w", err)
 	}

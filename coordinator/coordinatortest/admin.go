@@ -136,6 +136,11 @@ func (e *engine) letterByID(id uuid.UUID) *dlq.DeadLetter {
 
 // Replay sends a dead letter's operation again (D2).
 func (e *engine) Replay(_ context.Context, p coordinator.LetterParams) error {
+	if p.BreakGlass {
+		if err := saga.CheckBreakGlass(p.Reason); err != nil {
+			return err
+		}
+	}
 	_, err := e.act(saga.LetterReplay, p)
 	return err
 }
@@ -154,9 +159,15 @@ func (e *engine) act(action saga.LetterAction, p coordinator.LetterParams) (*coo
 		return nil, e.refuse(entry, fmt.Errorf("%w: %s", dlq.ErrNotFound, p.DeadLetter))
 	}
 	k := e.transactions[l.TransactionID]
-	err := saga.JudgeLetter(l.Facts(), action, p.Version)
+	e.tick()
+	r, approval := e.approving(action, p)
+	before := *l
+	err := saga.JudgeLetter(l.Facts(), r, e.now)
 	if err == nil {
 		err = e.do(k, l.Facts().Event(action), &entry, 0)
+	}
+	if err == nil {
+		err = e.used(&before, approval, p)
 	}
 	if err != nil {
 		return nil, e.refuse(entry, err)

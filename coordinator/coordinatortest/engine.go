@@ -37,6 +37,7 @@ type engine struct {
 	requests     map[string]*kept
 	definitions  []coordinator.RegisteredDefinition // by name, the newest version first
 	letters      []*dlq.DeadLetter                  // in the order they were made
+	approvals    []*dlq.Approval                    // in the order they were made
 	audit        []dlq.AuditEntry
 	pauses       []coordinator.Paused // the oldest first
 	heard        map[string]time.Time // when each participant replied last (S2.8)

@@ -83,7 +83,7 @@ func (w *world) act(o open, action saga.LetterAction) {
 				if w.rnd.IntN(3) == 0 { // whatever it is now
 					it.letter, seen = nil, 0
 				}
-				if err := saga.JudgeLetter(now.Letter, action, seen); err != nil {
+				if err := saga.JudgeLetter(now.Letter, saga.LetterRequest{Action: action, Seen: seen}, time.Time{}); err != nil {
 					done(outcome{err: err})
 					return
 				}
