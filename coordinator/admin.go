@@ -40,6 +40,9 @@ const auditShown = 100
 // DeadLetter returns one dead letter with all that is known about it, or dlq.ErrNotFound.
 func (a Admin) DeadLetter(ctx context.Context, id uuid.UUID) (DeadLetterDetail, error) {
 	letter, err := dlq.Get(ctx, a.c.cfg.Pool, id)
+	if err == nil {
+		err = letter.Propose(ctx, a.c.cfg.Pool)
+	}
 	if err != nil {
 		return DeadLetterDetail{}, err
 	}
@@ -79,6 +82,7 @@ type LetterParams struct {
 	Reason     string
 	Approval   uuid.UUID // that a replay uses (D4); zero: none
 	BreakGlass bool      // a replay approves itself, because no second person is there (E3)
+	input      saga.Payload
 }
 
 // ResolveParams says who resolves which transaction, and why.
@@ -154,6 +158,9 @@ func (a Admin) judge(ctx context.Context, action saga.LetterAction, p LetterPara
 	if l.DeadLetter, err = dlq.Get(ctx, a.c.cfg.Pool, p.DeadLetter); err != nil {
 		return l, err
 	}
+	if err = l.Propose(ctx, a.c.cfg.Pool); err != nil { // after the dead letter, whose version the action names
+		return l, err
+	}
 	r := saga.LetterRequest{
 		Action: action, Actor: dlq.ActorText(p.Actor), Seen: p.Version, BreakGlass: p.BreakGlass, ApproveAll: a.c.cfg.ApproveAll,
 	}
@@ -173,9 +180,11 @@ func (a Admin) carryOutLetter(ctx context.Context, l judged, entry dlq.AuditEntr
 	if l.use != nil {
 		entry.Detail = l.use.detail()
 	}
-	view, err := a.carryOut(ctx, &item{
-		id: l.TransactionID, audit: &entry, letter: l.Version, approval: l.use, event: facts.Event(l.action), job: l.job,
-	})
+	event := facts.Event(l.action)
+	if l.action == saga.LetterEdit {
+		event = saga.EditRequested{Step: l.Step, Phase: l.Phase, Input: l.params.input}
+	}
+	view, err := a.carryOut(ctx, &item{id: l.TransactionID, audit: &entry, letter: l.Version, approval: l.use, event: event, job: l.job})
 	if err == nil && l.params.BreakGlass {
 		a.glassBroken(&l)
 	}

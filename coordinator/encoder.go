@@ -46,6 +46,9 @@ func (e *encoder) queueSetAside(batch *pgx.Batch, w *write) error {
 			return err
 		}
 	}
+	for i := range w.edits {
+		dlq.QueueEdit(batch, &w.edits[i])
+	}
 	return nil
 }
 

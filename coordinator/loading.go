@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/sagacity-tx/sagacity/dlq"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -14,6 +15,7 @@ type loading struct {
 	found  map[saga.ID]*record
 	bodies map[saga.ID][]byte
 	rows   []operationRow
+	edits  []dlq.Edit
 }
 
 type operationRow struct {
@@ -99,6 +101,17 @@ func (l *loading) operations(rows pgx.Rows) error {
 		}
 	}
 	return rows.Err()
+}
+
+// edit gives an operation the input of its present revision, or of the next one, which is proposed.
+func edit(op *saga.Operation, e *dlq.Edit) {
+	switch {
+	case op.Phase != e.Phase:
+	case op.Revision == e.Revision:
+		op.Input = e.Input
+	case op.Revision+1 == e.Revision:
+		op.Proposed, op.Reserved = e.Input, e.Reserved
+	}
 }
 
 // timeFrom reads NULL and infinity as the zero time.

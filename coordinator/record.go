@@ -48,7 +48,8 @@ func (r *record) size() int {
 		}
 	}
 	for i := range r.tx.Steps {
-		n += len(r.tx.Steps[i].Try.Result.Data) + 512
+		try, settle := &r.tx.Steps[i].Try, &r.tx.Steps[i].Settle
+		n += len(try.Result.Data) + len(try.Input.Data) + len(try.Proposed.Data) + len(settle.Input.Data) + len(settle.Proposed.Data) + 512
 	}
 	return n
 }
@@ -64,6 +65,7 @@ type write struct {
 	commands []saga.Command
 	attempts []saga.AttemptEnd
 	letters  []dlq.Change
+	edits    []dlq.Edit
 	wake     time.Time
 }
 
@@ -75,6 +77,9 @@ func (w *write) bytes() int {
 	}
 	for i := range w.letters {
 		n += 1024 + len(w.letters[i].Command.Body)
+	}
+	for i := range w.edits {
+		n += 1024 + len(w.edits[i].Input.Data)
 	}
 	return n
 }
@@ -88,6 +93,11 @@ func (w *write) add(j *saga.Judgement, letterVersion int64) {
 	for _, letter := range e.DeadLetters {
 		w.letters = append(w.letters, dlq.Change{
 			DeadLetterChange: letter, Tenant: w.rec.tx.Tenant, TransactionID: w.rec.tx.ID, Version: letterVersion,
+		})
+	}
+	for _, edit := range e.Edits {
+		w.edits = append(w.edits, dlq.Edit{
+			EditChange: edit, Tenant: w.rec.tx.Tenant, TransactionID: w.rec.tx.ID, Version: letterVersion,
 		})
 	}
 	w.wake = e.Wake

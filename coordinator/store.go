@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/sagacity-tx/sagacity/dlq"
 	"github.com/sagacity-tx/sagacity/internal/pg"
 	"github.com/sagacity-tx/sagacity/notify"
 	"github.com/sagacity-tx/sagacity/outbox"
@@ -175,6 +176,7 @@ func (s *store) load(ctx context.Context, wanted []saga.ID) (map[saga.ID]*record
 	batch.Queue(sqlLoadTransactions, param).Query(loaded.transactions)
 	batch.Queue(sqlLoadSubmissions, param).Query(loaded.submissions)
 	batch.Queue(sqlLoadOperations, param).Query(loaded.operations)
+	dlq.QueueLoadEdits(&batch, param, func(e dlq.Edit) { loaded.edits = append(loaded.edits, e) })
 	batch.Queue(`COMMIT`)
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("loading %d transactions: %w", len(wanted), err)
@@ -207,6 +209,14 @@ func (s *store) complete(ctx context.Context, loaded *loading) error {
 			r.tx.Steps[i].Try = row.op
 		} else {
 			r.tx.Steps[i].Settle = row.op
+		}
+	}
+	for n := range loaded.edits {
+		e := &loaded.edits[n]
+		r := loaded.found[e.TransactionID]
+		if i := r.def.StepIndex(e.Step); i >= 0 {
+			edit(&r.tx.Steps[i].Try, e)
+			edit(&r.tx.Steps[i].Settle, e)
 		}
 	}
 	return nil

@@ -39,6 +39,7 @@ type DeadLetter struct {
 	ContentSHA256 []byte
 	Message       wire.Message // with KindOperation the last command, with KindMessage what came
 	Traceparent   string
+	Edit          *Edit // what a replay would send instead (see Propose); nil: nothing, or not read
 	BuriedCount   int
 	BuriedAt      time.Time // first
 	UpdatedAt     time.Time
@@ -51,6 +52,9 @@ func (d *DeadLetter) Facts() saga.Letter {
 		Cause: d.Cause, Outcome: d.Outcome, Revision: d.Revision,
 	}
 	copy(l.ContentSHA256[:], d.ContentSHA256)
+	if d.Edit != nil {
+		l.Proposal = &saga.Proposal{Revision: d.Edit.Revision, ContentSHA256: d.Edit.ContentSHA256, Reserved: d.Edit.Reserved}
+	}
 	return l
 }
 

@@ -1,6 +1,6 @@
 // Package dlq keeps dead letters: operations that cannot go on and messages that cannot be understood, set
 // aside with reason and history so that nothing waits behind them (M6). It owns the tables dead_letters,
-// audit and approvals.
+// audit, approvals and edits.
 //
 // # States
 //

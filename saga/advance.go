@@ -199,7 +199,8 @@ func (m *machine) hold(pivot int) {
 func (m *machine) start(step int, phase Phase) {
 	op := m.settleOrTry(step, phase)
 	*op = Operation{Phase: phase, Revision: 1}
-	op.ContentSHA256 = ContentSHA256(m.def.Steps[step].Action, m.body(step, phase))
+	m.inheritEdit(step, op)
+	op.ContentSHA256 = ContentSHA256(m.def.Steps[step].Action, m.body(step, op))
 	m.send(step, op)
 }
 
@@ -228,7 +229,7 @@ func (m *machine) command(step int, op *Operation) Command {
 	c := Command{
 		Verb: VerbExecute, Tenant: m.tx.Tenant, Transaction: m.tx.ID, Step: s.Name, Phase: op.Phase, Kind: s.Kind,
 		Participant: s.Participant, Action: s.Action, Attempt: op.Attempt, Revision: op.Revision,
-		Timeout: s.attemptTimeout(), Body: m.body(step, op.Phase), ContentSHA256: op.ContentSHA256,
+		Timeout: s.attemptTimeout(), Body: m.body(step, op), ContentSHA256: op.ContentSHA256,
 		Traceparent: m.tx.Traceparent, Tracestate: m.tx.Tracestate,
 	}
 	if op.Phase == PhaseTry && s.Kind != KindRetriable {
@@ -239,9 +240,12 @@ func (m *machine) command(step int, op *Operation) Command {
 
 // body returns the operation's body. It depends only on what no longer changes once the operation has been
 // sent, so that every attempt has the same bytes: a try result that arrives after the decision is not merged.
-func (m *machine) body(step int, phase Phase) []byte {
+func (m *machine) body(step int, op *Operation) []byte {
 	input := m.tx.Inputs[step]
-	if phase != PhaseTry {
+	if !op.Input.IsZero() {
+		input = op.Input
+	}
+	if op.Phase != PhaseTry {
 		return SettleBody(input, m.tx.Steps[step].Try.Result)
 	}
 	results := make([]NamedPayload, 0, len(m.def.graph.after[step]))

@@ -28,12 +28,23 @@ type Approval struct {
 
 // Binding is what an approval of the dead letter, as it is now, is good for.
 func (l Letter) Binding() Approval {
-	return Approval{DeadLetter: l.ID, Version: l.Version, Revision: l.Revision, ContentSHA256: l.ContentSHA256}
+	a := Approval{DeadLetter: l.ID, Version: l.Version, Revision: l.Revision, ContentSHA256: l.ContentSHA256}
+	if l.Proposal != nil {
+		a.Revision, a.ContentSHA256 = l.Proposal.Revision, l.Proposal.ContentSHA256
+	}
+	return a
 }
 
 // NeedsApproval reports whether a replay of the dead letter needs an approval: what became of the operation is not
-// known, or the participant holds other content (D4).
-func (l Letter) NeedsApproval() bool { return l.Outcome == OutcomeUnknown || l.Cause == FaultConflict }
+// known, the participant holds other content (D4), or it would send what somebody has edited (S1.5).
+func (l Letter) NeedsApproval() bool {
+	return inDoubt(l.Outcome, l.Cause) || l.Proposal != nil
+}
+
+// inDoubt reports whether nobody knows what became of an operation, or its participant holds other content.
+func inDoubt(outcome Outcome, cause string) bool {
+	return outcome == OutcomeUnknown || cause == FaultConflict
+}
 
 // judgeApproval says why a replay may not go on without another approval: a code of a StateError, and the problem.
 func judgeApproval(l Letter, r LetterRequest, now time.Time) (code, problem string) {

@@ -88,7 +88,7 @@ func AfterCommit(f Failure, b Batch) Next {
 // a submission's, which JudgeSubmission has recognised.
 func AfterDoubt(ev Event, err error) error {
 	switch ev.(type) {
-	case ReplayRequested, DiscardRequested, ResolveRequested:
+	case ReplayRequested, EditRequested, DiscardRequested, ResolveRequested:
 		if err != nil {
 			return fmt.Errorf("%w: %s", ErrOutcomeUnknown, err.Error())
 		}

@@ -33,6 +33,8 @@ const (
 	CodeFence          = "fence"             // discard of a fence
 	CodeOutstanding    = "outstanding"       // resolve while something is still under way
 	CodeUnknownStep    = "unknown_step"      // the event names a step or phase that the definition has not
+	CodeNotReserved    = "not_reserved"      // replay of what is being edited, before the participant has reserved it (S1.5)
+	CodeEditDisabled   = "edit_disabled"     // the coordinator is not configured to edit
 	CodeIllegal        = "illegal_event"     // a pair that cannot happen
 
 	CodeApprovalRequired = "approval_required" // replay of what is unknown or in conflict, without an approval (D4)

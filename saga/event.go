@@ -26,6 +26,13 @@ type ReplayRequested struct {
 	Phase Phase
 }
 
+// EditRequested is an operator's wish to replay a dead letter's operation with another input (S1.5).
+type EditRequested struct {
+	Step  string
+	Phase Phase
+	Input Payload
+}
+
 // DiscardRequested is an operator's wish to give up a dead letter's operation (S2.13).
 type DiscardRequested struct {
 	Step  string
@@ -40,6 +47,7 @@ func (Replied) eventName() string          { return "reply" }
 func (Woken) eventName() string            { return "wake" }
 func (CancelRequested) eventName() string  { return "cancel" }
 func (ReplayRequested) eventName() string  { return "replay" }
+func (EditRequested) eventName() string    { return "edit" }
 func (DiscardRequested) eventName() string { return "discard" }
 func (ResolveRequested) eventName() string { return "resolve" }
 
@@ -49,6 +57,7 @@ type Effects struct {
 	Commands    []Command
 	Attempts    []AttemptEnd
 	DeadLetters []DeadLetterChange
+	Edits       []EditChange
 	Incidents   []Incident
 	Unexpected  Unexpected // why the event was not merged as the normal next one; "" if it was
 	Wake        time.Time  // the earliest instant at which something is due; zero for never

@@ -44,10 +44,16 @@ func (x *explainer) optionReplay(step int, op *Operation) {
 	name := x.name(step, op.Phase)
 	o := Option{Action: "replay", Step: x.def.Steps[step].Name, Phase: op.Phase}
 	_, effects, refused := x.attempt(ReplayRequested{Step: o.Step, Phase: o.Phase})
-	if refused == nil {
-		o.Text = "The dead letter of the " + name + " can be replayed: the same operation is sent again. " + replayHint(op)
-	} else {
+	switch {
+	case refused != nil:
 		o.Text = "The dead letter of the " + name + " cannot be replayed: " + refused.Problem + "."
+	case op.editing():
+		o.Text = "The dead letter of the " + name + " can be replayed with the input that was edited, once a second person approves it."
+	default:
+		o.Text = "The dead letter of the " + name + " can be replayed: the same operation is sent again. " + replayHint(op)
+		if inDoubt(op.LastOutcome, op.LastCode) {
+			o.Text += " A second person has to approve it."
+		}
 	}
 	x.option(o, effects, refused)
 }

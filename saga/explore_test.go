@@ -149,6 +149,7 @@ func pointEvents(def *saga.Definition, p point, slots []slot) []namedEvent {
 		namedEvent{"cancel", saga.CancelRequested{}, p.now}, namedEvent{"resolve", saga.ResolveRequested{}, p.now})
 	for _, s := range slots {
 		events = append(events, namedEvent{"replay", saga.ReplayRequested{Step: s.step, Phase: s.phase}, p.now},
+			namedEvent{"edit", saga.EditRequested{Step: s.step, Phase: s.phase, Input: saga.Payload{Data: []byte(`{"edited":1}`)}}, p.now},
 			namedEvent{"discard", saga.DiscardRequested{Step: s.step, Phase: s.phase}, p.now})
 		for _, r := range slotReplies(def, p, s) {
 			name := r.name

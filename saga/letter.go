@@ -13,6 +13,7 @@ const (
 	LetterReplay  LetterAction = "replay"
 	LetterDiscard LetterAction = "discard"
 	LetterApprove LetterAction = "approve" // allow somebody else one replay
+	LetterEdit    LetterAction = "edit"    // replay it with another input
 )
 
 // Letter is what a dead letter says of itself when an operator acts on it.
@@ -27,6 +28,14 @@ type Letter struct {
 	Outcome       Outcome
 	Revision      int
 	ContentSHA256 [32]byte
+	Proposal      *Proposal // that a replay would send instead; nil: none
+}
+
+// Proposal is an edit that is not committed (S1.5).
+type Proposal struct {
+	Revision      int
+	ContentSHA256 [32]byte
+	Reserved      bool // the participant has recorded that nothing before it may run
 }
 
 // LetterRequest is an operator's action on a dead letter.
@@ -59,8 +68,10 @@ func JudgeLetter(l Letter, r LetterRequest, now time.Time) error {
 		return fmt.Errorf("%w: version %d is now %d", ErrStale, r.Seen, l.Version)
 	case l.Message && l.Status != DeadLetterOpen:
 		return refuse(CodeNotDeadLetter, "the message is "+string(l.Status))
-	case r.Action == LetterApprove && l.Status != DeadLetterOpen:
+	case (r.Action == LetterApprove || r.Action == LetterEdit) && l.Status != DeadLetterOpen:
 		return refuse(CodeNotDeadLetter, "it is "+string(l.Status)+", and only an open one can be replayed")
+	case (r.Action == LetterApprove || r.Action == LetterReplay) && l.Proposal != nil && !l.Proposal.Reserved:
+		return refuse(CodeNotReserved, "it is being edited, and the participant has not reserved the next revision yet")
 	case r.Action == LetterReplay && !r.BreakGlass:
 		if code, problem := judgeApproval(l, r, now); code != "" {
 			return refuse(code, problem)

@@ -29,9 +29,10 @@ func (m *machine) reply(ev Replied) error {
 		m.effects.Unexpected = UnexpectedLate
 	default:
 		r = interpretInquiry(*op, r)
-		if m.definitive(i, r) {
+		switch {
+		case m.definitive(i, r):
 			m.mergeDefinitive(i, op, r)
-		} else {
+		case !m.mergeReservation(i, op, r):
 			m.mergeTransient(i, op, r)
 		}
 	}

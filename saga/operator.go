@@ -11,6 +11,12 @@ func (m *machine) replay(ev ReplayRequested) error {
 	if err != nil {
 		return err
 	}
+	if op.editing() {
+		if !op.Reserved {
+			return m.refused(ev, CodeNotReserved, ev.Step, ev.Phase, "an edit was begun, and the participant has not recorded yet that it may be sent")
+		}
+		m.commitEdit(step, op)
+	}
 	op.Replaying = true
 	op.Counted, op.CountedTo = 0, op.Attempt
 	m.send(step, op)

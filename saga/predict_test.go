@@ -124,7 +124,7 @@ func TestPredictionAgreesWithTheBarrier(t *testing.T) {
 				cmd := saga.Command{Verb: saga.VerbExecute, Phase: phase, Kind: kind, Revision: 1, ContentSHA256: [32]byte{1}}
 				verdict, next := saga.Admit(saga.BarrierRow{State: state, Kind: kind}, cmd, predictNow)
 				facts := deadFacts(t, kind)
-				facts.Letter.Phase, facts.ContentSHA256 = phase, [32]byte{1}
+				facts.Letter.Phase, facts.Letter.ContentSHA256 = phase, [32]byte{1}
 				facts.Def, facts.Tx = nil, saga.Transaction{} // whether it may be sent is not asked here
 				if kind == saga.KindPivot {
 					facts.Def, facts.Tx = deadFacts(t, kind).Def, deadFacts(t, kind).Tx

@@ -27,6 +27,16 @@ func printStep(def *saga.Definition, tx saga.Transaction, e saga.Effects, again 
 	for _, d := range e.DeadLetters {
 		line("dead letter %s/%s %s%s", d.Step, d.Phase, d.To, prefix(": ", join(d.Cause, d.Reason)))
 	}
+	for _, d := range e.Edits {
+		switch {
+		case d.Withdrawn:
+			line("edit of %s/%s revision %d withdrawn", d.Step, d.Phase, d.Revision)
+		case d.Reserved:
+			line("edit of %s/%s revision %d reserved: %s", d.Step, d.Phase, d.Revision, d.Input.Data)
+		default:
+			line("edit of %s/%s revision %d: %s", d.Step, d.Phase, d.Revision, d.Input.Data)
+		}
+	}
 	for _, i := range e.Incidents {
 		line("incident: %s", i.Problem)
 	}
@@ -41,6 +51,13 @@ func printStep(def *saga.Definition, tx saga.Transaction, e saga.Effects, again 
 
 func printCommand(c saga.Command, again bool) string {
 	s := fmt.Sprintf("%s/%s #%d", c.Step, c.Phase, c.Attempt)
+	if c.Verb != saga.VerbExecute {
+		s = string(c.Verb) + " " + s
+	}
+	if c.Revision > 1 {
+		s += fmt.Sprintf(" revision %d", c.Revision)
+		again = false
+	}
 	if again {
 		return s + " again"
 	}

@@ -155,6 +155,8 @@ func (s *story) replyMember(r *saga.Reply, key, value string) {
 		r.State = saga.BarrierState(value)
 	case "type":
 		r.Result.Type = value
+	case "verb":
+		r.Verb = saga.Verb(value)
 	case "content":
 		s.must(value == "other", "content=other")
 		r.ContentSHA256[0]++

@@ -21,7 +21,7 @@ import (
 //	submit [step=input …] [start=+1h] [deadline=+1m]
 //	reply step/phase outcome [result] [code=…] [reason="…"] [attempt=1] [revision=1] [after=5s] [state=tried] [type=…]
 //	wake · next (moves the clock to the next wake and wakes) · heard participant (it answered another operation)
-//	cancel · replay step/phase · discard step/phase · resolve
+//	cancel · replay step/phase · edit step/phase input · discard step/phase · resolve
 //	explain                                            (only under testdata/explain: see TestExplain)
 //	at +10s command                                    moves the clock first
 //
@@ -120,6 +120,9 @@ func (s *story) run(cmd, more []string) string {
 	case "replay":
 		step, phase := s.operation(args[0])
 		return s.step(saga.ReplayRequested{Step: step, Phase: phase})
+	case "edit":
+		step, phase := s.operation(args[0])
+		return s.step(saga.EditRequested{Step: step, Phase: phase, Input: saga.Payload{Data: []byte(args[1])}})
 	case "discard":
 		step, phase := s.operation(args[0])
 		return s.step(saga.DiscardRequested{Step: step, Phase: phase})
@@ -156,8 +159,9 @@ func (s *story) check(c saga.Command) bool {
 	former, again := s.sent[key]
 	s.must(c.Attempt == former.Attempt+1, "S1.1: %s attempt %d follows attempt %d", key, c.Attempt, former.Attempt)
 	if again {
-		s.must(string(c.Body) == string(former.Body) && c.ContentSHA256 == former.ContentSHA256 &&
-			c.Revision == former.Revision && c.Deadline.Equal(former.Deadline), "S1.4: %s changed between attempts", key)
+		same := string(c.Body) == string(former.Body) && c.ContentSHA256 == former.ContentSHA256
+		s.must((same && c.Revision == former.Revision || !same && c.Revision == former.Revision+1) && c.Deadline.Equal(former.Deadline),
+			"S1.4, S1.5: %s changed between attempts", key)
 	}
 	s.must(c.ContentSHA256 == saga.ContentSHA256(c.Action, c.Body), "S1.4: the hash is another body's")
 	s.sent[key] = c

@@ -39,23 +39,23 @@ var transitions map[Status]map[string]transition
 func init() { // a variable's initialiser would refer to itself through Step's helpers
 	undecided := map[string]transition{
 		"reply": on((*machine).reply), "wake": on((*machine).wake), "cancel": on((*machine).cancel),
-		"replay": on((*machine).replay), "discard": on((*machine).discard), "resolve": on((*machine).cannotResolve),
+		"replay": on((*machine).replay), "edit": on((*machine).edit), "discard": on((*machine).discard), "resolve": on((*machine).cannotResolve),
 	}
 	confirming := map[string]transition{
 		"reply": on((*machine).reply), "wake": on((*machine).wake), "cancel": on((*machine).cannotCancel),
-		"replay": on((*machine).replay), "discard": on((*machine).discard), "resolve": on((*machine).resolve),
+		"replay": on((*machine).replay), "edit": on((*machine).edit), "discard": on((*machine).discard), "resolve": on((*machine).resolve),
 	}
 	cancelling := map[string]transition{
 		"reply": on((*machine).reply), "wake": on((*machine).wake), "cancel": on((*machine).alreadyCancelled),
-		"replay": on((*machine).replay), "discard": on((*machine).discard), "resolve": on((*machine).resolve),
+		"replay": on((*machine).replay), "edit": on((*machine).edit), "discard": on((*machine).discard), "resolve": on((*machine).resolve),
 	}
 	ended := map[string]transition{
 		"reply": on((*machine).reply), "wake": on((*machine).nothingDue), "cancel": on((*machine).cannotCancel),
-		"replay": on((*machine).replay), "discard": on((*machine).discard), "resolve": on((*machine).cannotResolve),
+		"replay": on((*machine).replay), "edit": on((*machine).edit), "discard": on((*machine).discard), "resolve": on((*machine).cannotResolve),
 	}
 	cancelled := map[string]transition{
 		"reply": on((*machine).reply), "wake": on((*machine).nothingDue), "cancel": on((*machine).alreadyCancelled),
-		"replay": on((*machine).replay), "discard": on((*machine).discard), "resolve": on((*machine).cannotResolve),
+		"replay": on((*machine).replay), "edit": on((*machine).edit), "discard": on((*machine).discard), "resolve": on((*machine).cannotResolve),
 	}
 	transitions = map[Status]map[string]transition{
 		statusNone:       {"submit": on((*machine).submit)},

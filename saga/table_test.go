@@ -122,7 +122,11 @@ func printAnswer(t *testing.T, def *saga.Definition, p point, e namedEvent, s sl
 		parts[0] = status + ", " + stateName(operationOf(def, tx, s.step, s.phase))
 	}
 	for _, c := range effects.Commands {
-		parts = append(parts, fmt.Sprintf("send %s/%s", c.Step, c.Phase))
+		verb := "send"
+		if c.Verb == saga.VerbReserve {
+			verb = "reserve"
+		}
+		parts = append(parts, fmt.Sprintf("%s %s/%s", verb, c.Step, c.Phase))
 	}
 	for _, d := range effects.DeadLetters {
 		parts = append(parts, join("dead letter", d.Step+"/"+string(d.Phase), string(d.To), d.Cause))

@@ -135,6 +135,9 @@ type Operation struct {
 	LastCode      string
 	LastReason    string
 	Result        Payload // of a done try
+	Input         Payload // of an edited revision; zero: the step's, as submitted
+	Proposed      Payload // input of the next revision, which the participant is asked to reserve (S1.5); zero: none
+	Reserved      bool    // it has
 }
 
 // Sent reports whether an outbox row of the operation was ever committed (S2.4). One that still waits for its first

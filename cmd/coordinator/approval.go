@@ -16,6 +16,7 @@ import (
 // addApprovalFlags are those of coordinators: when a replay needs an approval, and how long one lasts (D4).
 func addApprovalFlags(cmd *cobra.Command, cfg *serverConfig) {
 	cmd.Flags().BoolVar(&cfg.ApproveAll, "approve-all", false, "every replay of a dead letter needs the approval of a second person, not only that of what is unknown or in conflict")
+	cmd.Flags().BoolVar(&cfg.AllowEdit, "allow-edit", false, "operators may replay with another input what has never run, if a second person approves it")
 	cmd.Flags().DurationVar(&cfg.ApprovalExpiry, "approval-expiry", saga.ApprovalExpiryDefault, "how long an approval lasts that says nothing else, at most 24h")
 }
 

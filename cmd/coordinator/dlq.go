@@ -16,7 +16,7 @@ func newDLQ() *cobra.Command {
 	cmd := newGroup("dlq", "Look at dead letters, replay them or give them up",
 		"dlq shows dead letters, which are operations and messages that were set aside, and replays them or gives them up,\n"+
 			"through the API of a coordinator.", r)
-	cmd.AddCommand(newDLQList(r), newDLQGroups(r), newDLQShow(r), newDLQNote(r), newDLQReplay(r), newDLQDiscard(r), newDLQApprove(r))
+	cmd.AddCommand(newDLQList(r), newDLQGroups(r), newDLQShow(r), newDLQNote(r), newDLQReplay(r), newDLQDiscard(r), newDLQApprove(r), newDLQEdit(r))
 	return cmd
 }
 

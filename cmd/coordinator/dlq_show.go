@@ -59,6 +59,7 @@ func deadLetterFields(t *table, d *client.DeadLetterDetail) {
 	t.field("Trace", d.Traceparent)
 	t.field("Subject", d.Message.Subject)
 	t.field("Message", messageText(d.Message.Body))
+	editFields(t, d)
 	if len(d.Attempts) > 0 {
 		attemptRows(t, d.Attempts)
 	}
@@ -92,6 +93,20 @@ func replayPreview(t *table, d *client.DeadLetterDetail) {
 	t.field("Inquiry", inquiryText(d.Inquiry))
 	t.field("Replay", predictionText(d.Replay))
 	t.field("Message", messageText(d.Message.Body))
+	editFields(t, d)
+}
+
+// editFields show what a replay sends instead.
+func editFields(t *table, d *client.DeadLetterDetail) {
+	if d.Edit == nil {
+		return
+	}
+	reserved := "not reserved yet"
+	if d.Edit.Reserved {
+		reserved = "reserved"
+	}
+	t.field("Edited", fmt.Sprintf("revision %d, %s", d.Edit.Revision, reserved))
+	t.field("New input", messageText(d.Edit.Input))
 }
 
 func optional(separator, text string) string {

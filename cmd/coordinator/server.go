@@ -41,6 +41,7 @@ type serverConfig struct {
 	Retention   coordinator.Retention
 
 	ApproveAll     bool
+	AllowEdit      bool
 	ApprovalExpiry time.Duration // zero: the coordinator's default
 
 	Log *slog.Logger
@@ -91,7 +92,7 @@ func newServer(ctx context.Context, cfg serverConfig) (_ *server, err error) {
 		Pool: s.pool, Bus: s.bus, Relay: s.relay, Log: cfg.Log, Lanes: cfg.Lanes, Admission: cfg.Admission,
 		Flow: cfg.Flow, AutoPause: cfg.AutoPause, Events: cfg.Events, Webhooks: cfg.Webhooks,
 		Retention:  cfg.Retention,
-		ApproveAll: cfg.ApproveAll, ApprovalExpiry: cfg.ApprovalExpiry,
+		ApproveAll: cfg.ApproveAll, AllowEdit: cfg.AllowEdit, ApprovalExpiry: cfg.ApprovalExpiry,
 	})
 	if err != nil {
 		return s, err

@@ -43,6 +43,7 @@ type Admin interface {
 	Discard(ctx context.Context, p coordinator.LetterParams) (*coordinator.View, error)
 	Resolve(ctx context.Context, p coordinator.ResolveParams) (coordinator.View, error)
 
+	Edit(ctx context.Context, p coordinator.EditParams) error
 	Approve(ctx context.Context, p coordinator.ApproveParams) (dlq.Approval, error)
 	Approvals(ctx context.Context, f dlq.ApprovalFilter) ([]dlq.Approval, error)
 	RevokeApproval(ctx context.Context, p coordinator.RevokeParams) (dlq.Approval, error)

@@ -62,7 +62,7 @@ var approvalStatuses = []string{
 func replayApprovalCodes() []string {
 	return []string{
 		saga.CodeApprovalRequired, saga.CodeApprovalExpired, saga.CodeApprovalUsed, saga.CodeApprovalRevoked, saga.CodeApprovalMismatch,
-		saga.CodeApprovalOwn, saga.CodeBreakGlassReason, "invalid_value", "invalid_utf8", "duplicate_member",
+		saga.CodeApprovalOwn, saga.CodeNotReserved, saga.CodeBreakGlassReason, "invalid_value", "invalid_utf8", "duplicate_member",
 	}
 }
 
@@ -75,7 +75,7 @@ func approvalRoutes() []route {
 			params:  ifMatchParams("dead letter"),
 			request: reflect.TypeFor[ApproveForm](), required: true,
 			answers: []answerDoc{{201, "it is approved", approval, nil}},
-			codes:   append(actionCodes(), "invalid_duration", "invalid_utf8", "duplicate_member", saga.CodeObsolete, saga.CodeNotDeadLetter),
+			codes:   append(actionCodes(), "invalid_duration", "invalid_utf8", "duplicate_member", saga.CodeObsolete, saga.CodeNotDeadLetter, saga.CodeNotReserved),
 		},
 		{
 			method: http.MethodGet, path: "/v1/approvals", access: accessOperator, handle: (*Handler).listApprovals, name: "listApprovals",

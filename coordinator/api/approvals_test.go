@@ -3,6 +3,7 @@ package api_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -148,5 +149,30 @@ func (w *world) expectApprovalPages(want int) {
 	w.get("/v1/approvals?cursor=x").problem(400, "invalid_cursor")
 	if n := len(decode[api.Approvals](w.get("/v1/approvals?approver=bob&status=used").expect(200)).Approvals); n != 2 {
 		w.t.Errorf("%d used approvals of bob", n)
+	}
+}
+
+// S1.5: what an edit needs, in this order; without --allow-edit it is refused.
+func TestEditRequests(t *testing.T) {
+	t.Parallel()
+	l := newLetters(t)
+	id, _ := l.bury()
+	path := "/v1/dead-letters/" + id + "/edit"
+	etag := l.get("/v1/dead-letters/" + id).expect(200).header.Get("ETag")
+	l.call("POST", path, `{"reason":"x","input":1}`).problem(428, "precondition_required")
+	for _, bad := range []struct {
+		body, code string
+		status     int
+	}{
+		{``, "missing_reason", 400},
+		{`{"input":1}`, "missing_reason", 400},
+		{`{"reason":"x"}`, "invalid_json", 400},
+		{`{"reason":"x","input":}`, "invalid_json", 400},
+		{`{"reason":"x","input":1,"input":2}`, "duplicate_member", 400},
+		{`{"reason":"x","input":"` + strings.Repeat("x", saga.InputBytesMax) + `"}`, "too_large", 413},
+		{`{"reason":"x","input":"` + strings.Repeat("x", saga.InputBytesMax+(8<<10)) + `"}`, "too_large", 413},
+		{`{"reason":"x","input":null}`, "edit_disabled", 409},
+	} {
+		l.call("POST", path, bad.body, "If-Match", etag).problem(bad.status, bad.code)
 	}
 }

@@ -153,5 +153,7 @@ var codes = map[string]codeInfo{
 	saga.CodeApprovalMismatch: {http.StatusConflict, "The approval is not one of this dead letter as it is now: it is of another one, or it has changed since.", "Let somebody else look at it as it is now, and approve that.", 0},
 	saga.CodeApprovalOwn:      {http.StatusConflict, "Whoever approves a replay must be somebody else than who replays it.", "Let somebody else replay or approve it. If nobody else is there, set break_glass.", 0},
 	saga.CodeBreakGlassReason: {http.StatusBadRequest, "The reason is too short for a replay that nobody else has approved.", "Say in at least 30 bytes why no second person can approve it, and how you know that it is right.", 0},
+	saga.CodeNotReserved:      {http.StatusConflict, "The operation is being edited, and its participant has not reserved the next revision yet.", "Read the dead letter again in a moment. If it stays so, edit it again: that asks the participant again.", 0},
+	saga.CodeEditDisabled:     {http.StatusConflict, "The coordinator does not let operators edit.", "Start it with --allow-edit, or repair the cause and replay what was sent.", 0},
 	saga.CodeIllegal:          {http.StatusConflict, "The transaction's present state does not allow it.", "Read the transaction again.", 0},
 }

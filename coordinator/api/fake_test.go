@@ -113,6 +113,8 @@ func (f *fake) Resolve(context.Context, coordinator.ResolveParams) (coordinator.
 	return coordinator.View{}, f.err
 }
 
+func (f *fake) Edit(context.Context, coordinator.EditParams) error { return f.err }
+
 func (f *fake) Approve(context.Context, coordinator.ApproveParams) (dlq.Approval, error) {
 	return dlq.Approval{}, f.err
 }

@@ -149,6 +149,7 @@ type DeadLetters struct {
 type DeadLetterDetail struct {
 	DeadLetter
 	Message     Message      `json:"message" doc:"the command as it was sent last, or the message that nobody understood"`
+	Edit        *Edit        `json:"edit,omitempty" doc:"what a replay sends instead; absent: nothing is edited"`
 	Attempts    []Attempt    `json:"attempts" nullable:"false"`
 	Transaction *Transaction `json:"transaction,omitempty"`
 	Audit       []AuditEntry `json:"audit" nullable:"false" doc:"the newest first"`

@@ -65,7 +65,7 @@ func TestDocumentListsTheRoutes(t *testing.T) {
 		"GET /v1/transactions/{id}/attempts", "GET /v1/transactions/{id}/events", "GET /v1/transactions/{id}/explain", "GET /v1/webhooks",
 		"GET /v1/webhooks/{id}/deliveries", "POST /v1/approvals/{id}/revoke", "POST /v1/dead-letter-groups/{fingerprint}/inquire",
 		"POST /v1/dead-letter-groups/{fingerprint}/notes", "POST /v1/dead-letters/{id}/approvals",
-		"POST /v1/dead-letters/{id}/discard", "POST /v1/dead-letters/{id}/inquire", "POST /v1/dead-letters/{id}/replay", "POST /v1/definitions",
+		"POST /v1/dead-letters/{id}/discard", "POST /v1/dead-letters/{id}/edit", "POST /v1/dead-letters/{id}/inquire", "POST /v1/dead-letters/{id}/replay", "POST /v1/definitions",
 		"POST /v1/definitions/{name}/{version}/drain", "POST /v1/jobs", "POST /v1/jobs/{id}/abort", "POST /v1/jobs/{id}/pause",
 		"POST /v1/jobs/{id}/resume", "POST /v1/jobs/{id}/start", "POST /v1/pauses", "POST /v1/transactions", "POST /v1/transactions/{id}/cancel",
 		"POST /v1/transactions/{id}/resolve", "POST /v1/webhooks", "POST /v1/webhooks/{id}/test",

@@ -165,7 +165,7 @@ func deadLetterForm(d *dlq.DeadLetter) DeadLetter {
 
 func (r *renderer) deadLetterDetail(d *coordinator.DeadLetterDetail) DeadLetterDetail {
 	form := DeadLetterDetail{
-		DeadLetter: deadLetterForm(&d.DeadLetter), Attempts: attemptForms(d.Attempts),
+		DeadLetter: deadLetterForm(&d.DeadLetter), Edit: r.edit(d.Edit), Attempts: attemptForms(d.Attempts),
 		Message: Message{Subject: d.Message.Subject, Headers: map[string][]string{}, BodyBase64: append([]byte{}, d.Message.Data...)},
 	}
 	for name, values := range d.Message.Header {

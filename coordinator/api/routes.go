@@ -96,7 +96,7 @@ func etagHeader(what string) *huma.Param {
 
 // routes returns every route of the API.
 func routes() []route {
-	list := slices.Concat(transactionRoutes(), definitionRoutes(), deadLetterRoutes(), approvalRoutes(), groupRoutes(), auditRoutes(), jobRoutes(), pauseRoutes(), webhookRoutes())
+	list := slices.Concat(transactionRoutes(), definitionRoutes(), deadLetterRoutes(), approvalRoutes(), editRoutes(), groupRoutes(), auditRoutes(), jobRoutes(), pauseRoutes(), webhookRoutes())
 	return append(list,
 		route{
 			method: http.MethodGet, path: "/healthz", handle: (*Handler).healthz, name: "getHealth",

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -111,4 +112,22 @@ func (c *Client) AllApprovals(ctx context.Context, f ApprovalFilter) iter.Seq2[A
 		page, err := c.Approvals(ctx, f)
 		return page.Approvals, page.Next, err
 	})
+}
+
+// Edit is what a replay of a dead letter would send instead of what was sent.
+type Edit struct {
+	Revision      int             `json:"revision"`
+	ContentSHA256 string          `json:"content_sha256"`
+	Reserved      bool            `json:"reserved"` // it can be approved and replayed
+	Input         json.RawMessage `json:"input,omitzero"`
+}
+
+// Edit proposes another input, any JSON, for a dead letter's operation, and asks its participant to reserve it. Read the
+// dead letter until it is Reserved; then Approve and Replay it. Errors: as of Replay.
+func (c *Client) Edit(ctx context.Context, deadLetter uuid.UUID, version int64, reason string, input json.RawMessage) error {
+	_, err := c.actBytes(ctx, deadLetterPath(deadLetter)+"/edit", version, func() ([]byte, error) {
+		text, err := json.Marshal(reason)
+		return slices.Concat([]byte(`{"reason":`), text, []byte(`,"input":`), input, []byte(`}`)), err // the bytes as they are
+	})
+	return err
 }

@@ -49,6 +49,7 @@ type DeadLetterDetail struct {
 		Headers map[string][]string `json:"headers"`
 		Body    []byte              `json:"body_base64"` // the exact bytes
 	} `json:"message"`
+	Edit        *Edit        `json:"edit,omitzero"` // what a replay sends instead; nil: nothing is edited
 	Attempts    []Attempt    `json:"attempts"`
 	Transaction *Transaction `json:"transaction,omitzero"`
 	Audit       []AuditEntry `json:"audit"`
@@ -163,7 +164,11 @@ func deadLetterPath(id uuid.UUID) string { return "/v1/dead-letters/" + id.Strin
 
 // act sends an operator's action, once: a second one would be another action.
 func (c *Client) act(ctx context.Context, path string, version int64, form map[string]any) (answer, error) {
-	body, err := json.Marshal(form)
+	return c.actBytes(ctx, path, version, func() ([]byte, error) { return json.Marshal(form) })
+}
+
+func (c *Client) actBytes(ctx context.Context, path string, version int64, encode func() ([]byte, error)) (answer, error) {
+	body, err := encode()
 	if err != nil {
 		return answer{}, fmt.Errorf("client: %w", err)
 	}

@@ -41,6 +41,17 @@ func (e *engine) Approve(_ context.Context, p coordinator.ApproveParams) (dlq.Ap
 	return a, nil
 }
 
+// Edit is refused: nothing is edited in memory.
+func (e *engine) Edit(_ context.Context, p coordinator.EditParams) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.tick()
+	entry := dlq.AuditEntry{Actor: p.Actor, Action: string(saga.LetterEdit), Object: p.DeadLetter.String(), Reason: p.Reason}
+	return e.refuse(entry, &saga.StateError{
+		Code: saga.CodeEditDisabled, Event: string(saga.LetterEdit), Problem: "the coordinator in memory does not edit",
+	})
+}
+
 // Approvals lists approvals, the newest first.
 func (e *engine) Approvals(_ context.Context, f dlq.ApprovalFilter) ([]dlq.Approval, error) {
 	e.mu.Lock()

@@ -1,4 +1,4 @@
--- Approvals: a second person's consent to one replay of a dead letter, as it was when it was approved (D4).
+-- What operators do beside replaying and giving up. Approvals: a second person's consent to one replay of a dead letter, as it was when it was approved (D4).
 
 -- +goose Up
 CREATE TABLE approvals (
@@ -21,5 +21,21 @@ CREATE TABLE approvals (
 );
 CREATE INDEX approvals_dead_letter ON approvals (dead_letter, id);
 
+-- The inputs of revisions that are not the one that was submitted (S1.5): of an operation's present revision, of former
+-- ones, and of the next one, which is only proposed.
+CREATE TABLE edits (
+    transaction_id uuid        NOT NULL,
+    step           text        NOT NULL,
+    phase          text        NOT NULL,
+    revision       integer     NOT NULL,
+    tenant         text        NOT NULL,
+    input          bytea       NOT NULL,             -- exact bytes
+    input_type     text        NOT NULL,             -- "": JSON
+    content_sha256 bytea       NOT NULL,             -- of the whole command, as approvals are bound to it
+    reserved       boolean     NOT NULL,             -- its participant lets nothing before it run any more
+    updated_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (transaction_id, step, phase, revision)
+);
+
 -- +goose Down
-DROP TABLE approvals;
+DROP TABLE edits, approvals;
