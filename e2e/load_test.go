@@ -314,7 +314,11 @@ func (l *load) repair(ctx context.Context, id saga.ID) error {
 			return err
 		}
 		for _, d := range open.DeadLetters {
-			err := l.client.Replay(ctx, d.ID, d.Version, "the handler is repaired")
+			var alone []client.ReplayOption
+			if d.Outcome == saga.OutcomeUnknown { // its attempts died with their processes; the barrier knows what has run
+				alone = append(alone, client.WithBreakGlass())
+			}
+			err := l.client.Replay(ctx, d.ID, d.Version, "the handler is repaired, and nobody else is here", alone...)
 			var p *client.Problem
 			var unknown *client.UnknownError
 			if errors.As(err, &p) && (p.Status == http.StatusConflict || p.Status == http.StatusPreconditionFailed) || errors.As(err, &unknown) {
