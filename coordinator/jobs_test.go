@@ -103,7 +103,7 @@ func TestJob(t *testing.T) {
 	if job.Predicted[saga.ReplayGoesForward] != n || job.Items[saga.JobItemPending] != n {
 		t.Errorf("the plan is %v, %v", job.Predicted, job.Items)
 	}
-	if sent := w.p.commands(saga.VerbExecute); sent != n {
+	if sent := w.p.countOf(saga.VerbExecute); sent != n {
 		t.Errorf("the dry run has replayed: %d commands were sent for %d operations", sent, n)
 	}
 	other := job
@@ -148,8 +148,8 @@ func TestJob(t *testing.T) {
 	}
 }
 
-// commands counts those of a verb.
-func (p *participant) commands(verb saga.Verb) (n int) {
+// countOf counts the commands of a verb.
+func (p *participant) countOf(verb saga.Verb) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range p.seen {
@@ -170,7 +170,7 @@ func TestJobCanary(t *testing.T) {
 	if job.Why == "" || job.Items[saga.JobItemFailedAgain] != canary || job.Items[saga.JobItemPending] != n-canary {
 		t.Errorf("halted with %v: %q", job.Items, job.Why)
 	}
-	if sent := w.p.commands(saga.VerbExecute); sent != n+canary {
+	if sent := w.p.countOf(saga.VerbExecute); sent != n+canary {
 		t.Errorf("%d commands were sent, want %d", sent, n+canary)
 	}
 	w.repaired.Store(true)
