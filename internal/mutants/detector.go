@@ -25,7 +25,8 @@ func tests(pkg string, names ...string) detector {
 	return detector{Package: pkg, Run: strings.Join(names, "|")}
 }
 
-// command is a detector that is a program of its own, which prints the seed that failed.
+// command is a detector that is a program of its own. It takes -seed and -seeds, and prints the seed that failed with its
+// trace, from a line "seed 42: what is wrong" on.
 func command(pkg string, args ...string) detector { return detector{Package: pkg, Args: args} }
 
 func (d detector) isTest() bool { return d.Run != "" }
@@ -50,7 +51,9 @@ const commandTimeout = 15 * time.Minute
 // finding is what a detector said.
 type finding struct {
 	Failed bool
-	By     string   // what noticed: names of tests, or a seed
+	By     string // what noticed: names of tests, or a seed
+	Seed   string // of a command
+	trace  string
 	Said   string   // the first line that says why
 	Tail   []string // of the output
 }
@@ -92,7 +95,42 @@ func (d detector) run(ctx context.Context, root, program string) (finding, error
 	if ctx.Err() != nil || c.ProcessState == nil {
 		return finding{}, fmt.Errorf("%s did not end by itself within %s: %w", d, limit, err)
 	}
-	return d.read(string(out))
+	f, err := d.read(string(out))
+	if err == nil && f.Seed != "" {
+		err = f.replay(ctx, program, dir)
+	}
+	return f, err
+}
+
+// replay runs the seed that was found twice more: what it prints must be the same, or nobody could look into it.
+func (f *finding) replay(ctx context.Context, program, dir string) error {
+	for range 2 {
+		c := exec.CommandContext(ctx, program, "-seed", f.Seed, "-seeds", "1")
+		c.Dir = dir
+		c.WaitDelay = killDelay
+		out, err := c.CombinedOutput()
+		if err == nil {
+			return fmt.Errorf("seed %s finds nothing when it is run again", f.Seed)
+		}
+		if trace := traceIn(string(out)); trace == "" || trace != f.trace {
+			return fmt.Errorf("seed %s gives another trace when it is run again:\n%s", f.Seed, indent(trace))
+		}
+	}
+	f.By += ", same trace twice"
+	return nil
+}
+
+// traceIn returns what was printed about the first seed that failed; "" if none did.
+func traceIn(out string) string {
+	at := failedSeed.FindStringIndex(out)
+	if at == nil {
+		return ""
+	}
+	trace := out[at[0]:]
+	if end := strings.Index(trace, "\nreplay: "); end >= 0 { // of several that failed at the same time
+		trace = trace[:end]
+	}
+	return trace
 }
 
 var (
@@ -112,6 +150,7 @@ func (d detector) read(out string) (finding, error) {
 		switch {
 		case seed != nil:
 			f.By, f.Said = "`"+filepath.Base(d.Package)+"` at seed "+seed[1], seed[2]
+			f.Seed, f.trace = seed[1], traceIn(out)
 		case panicked != nil:
 			f.By, f.Said = "`"+filepath.Base(d.Package)+"` (panics)", panicked[1]
 		default:

@@ -173,6 +173,38 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestReplay: the seed that a command has found must give the same trace twice more, or it is no finding.
+func TestReplay(t *testing.T) {
+	first := "sim: 9 seeds from 40\n\nseed 41: I-2: broken\n\n  1s c1 dies\n\nseed 41: I-2: broken\nreplay: make sim SEED=41\n\nFAIL\n"
+	sim := command("./saga/sagatest/sim", "-seeds", "9")
+	for name, c := range map[string]struct {
+		script string
+		want   string // of the error
+	}{
+		"same":    {"echo 'another report'; echo; printf 'seed 41: I-2: broken\\n\\n  1s c1 dies\\n\\nseed 41: I-2: broken\\nreplay: x\\n'; exit 1", ""},
+		"other":   {"printf 'seed 41: I-2: broken\\n\\n  2s c1 dies\\n\\nseed 41: I-2: broken\\nreplay: x\\n'; exit 1", "another trace"},
+		"nothing": {"exit 0", "finds nothing"},
+		"broken":  {"echo no such flag; exit 2", "another trace"},
+		"args":    {`[ "$*" = "-seed 41 -seeds 1" ] || exit 0; printf 'seed 41: I-2: broken\n\n  1s c1 dies\n\nseed 41: I-2: broken\nreplay: x\n'; exit 1`, ""},
+	} {
+		program := filepath.Join(t.TempDir(), "sim")
+		if err := os.WriteFile(program, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		f, err := sim.read(first)
+		if err != nil || f.Seed != "41" {
+			t.Fatalf("%+v, %v", f, err)
+		}
+		err = f.replay(t.Context(), program, t.TempDir())
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+		if same := strings.HasSuffix(f.By, "at seed 41, same trace twice"); same != (err == nil) {
+			t.Errorf("%s: noticed by %s, %v", name, f.By, err)
+		}
+	}
+}
+
 // TestVerdict: one mutant that was not caught is an error that names it.
 func TestVerdict(t *testing.T) {
 	caught, missed := result{Name: "a", Caught: true}, result{Name: "b", Rule: "I-1", Without: "x | y"}

@@ -21,6 +21,8 @@ type bag struct {
 	answered  map[string]bool       // attempts of which a reply was stored; for the check of B5
 	accepted  map[string]bool       // ids of messages that were stored; for the check of C2
 	past      []*message            // replies that were stored: copies of them may come at any time
+	pastOf    map[saga.ID][]*message
+	commands  []*message // that were stored
 }
 
 type dedupEntry struct {
@@ -74,7 +76,8 @@ var (
 )
 
 func newBag(w *world) *bag {
-	return &bag{w: w, dedup: map[string]dedupEntry{}, consumers: map[string]*consumer{}, answered: map[string]bool{}, accepted: map[string]bool{}}
+	return &bag{w: w, dedup: map[string]dedupEntry{}, consumers: map[string]*consumer{}, answered: map[string]bool{},
+		accepted: map[string]bool{}, pastOf: map[saga.ID][]*message{}}
 }
 
 func (b *bag) consumer(name string) *consumer {
@@ -149,8 +152,15 @@ func (b *bag) store(m wire.Message, about saga.ID) {
 			stored.expires = w.now.add(d)
 		}
 	}
-	if stored.to.name == replies && len(b.past) < pastMax {
-		b.past = append(b.past, stored)
+	if stored.to.name == replies {
+		if len(b.past) < pastMax {
+			b.past = append(b.past, stored)
+		}
+		if of := b.pastOf[about]; len(of) < pastOfMax {
+			b.pastOf[about] = append(of, stored)
+		}
+	} else if len(b.commands) < pastMax {
+		b.commands = append(b.commands, stored)
 	}
 	if w.chance(messageLost) {
 		return
@@ -161,18 +171,39 @@ func (b *bag) store(m wire.Message, about saga.ID) {
 	}
 }
 
-// pastMax bounds the replies that are kept to be delivered again.
-const pastMax = 2000
+// pastMax bounds the replies that are kept to be delivered again, of all and of one transaction.
+const (
+	pastMax   = 2000
+	pastOfMax = 50
+)
 
 // echo delivers n of the replies that were ever stored once more, whatever has become of them: the network repeats without
 // bound, and what is late by hours meets other states than what is late by seconds.
 func (b *bag) echo(n int, within time.Duration) {
-	w := b.w
 	for range min(n, len(b.past)) {
-		again := *b.past[w.rnd.IntN(len(b.past))]
-		again.gone, again.wipes, again.expires, again.turn = false, b.wipes, 0, 0
-		w.after(w.between(0, within), func() { b.send(&again) })
+		b.again(b.past[b.w.rnd.IntN(len(b.past))], within)
 	}
+}
+
+// echoCommands is echo, for commands.
+func (b *bag) echoCommands(n int, within time.Duration) {
+	for range min(n, len(b.commands)) {
+		b.again(b.commands[b.w.rnd.IntN(len(b.commands))], within)
+	}
+}
+
+// haunt delivers some of the replies of one transaction once more, now: those too that are still on their way.
+func (b *bag) haunt(id saga.ID, n int) {
+	of := b.pastOf[id]
+	for range min(n, len(of)) {
+		b.again(of[b.w.rnd.IntN(len(of))], 100*time.Millisecond)
+	}
+}
+
+func (b *bag) again(m *message, within time.Duration) {
+	copied := *m
+	copied.gone, copied.wipes, copied.expires, copied.turn = false, b.wipes, 0, 0
+	b.w.after(b.w.between(0, within), func() { b.send(&copied) })
 }
 
 // attemptKey names the attempt that a command is, or that a reply answers.
@@ -206,8 +237,11 @@ func (b *bag) send(m *message) {
 	m.turn++
 	turn := m.turn
 	travel := w.between(50*time.Microsecond, 5*time.Millisecond)
-	if w.chance(messageDelayed) {
+	switch {
+	case w.chance(messageDelayed):
 		travel = w.tail(10*time.Millisecond, delayMax)
+	case w.slow(m) && w.often(messageDelayed, slowChance):
+		travel = w.tail(2*time.Second, delayMax)
 	}
 	d := &delivery{message: m, bag: b, n: turn}
 	to.proc.after(travel, func() { to.take(d) })

@@ -54,8 +54,12 @@ func (c *coordinator) wakeDue() {
 	})
 }
 
-// choreInterval is how often a coordinator looks for the floor and for the others.
-const choreInterval = 5 * time.Second
+// How often a coordinator looks for the floor and for the others. In quiet times most looks are left out: nothing
+// that they find is new.
+const (
+	choreInterval      = 5 * time.Second
+	choreIntervalQuiet = time.Minute
+)
 
 // armChores schedules the next look. While nothing is under way looks are left out.
 func (c *coordinator) armChores() {
@@ -63,7 +67,11 @@ func (c *coordinator) armChores() {
 		return
 	}
 	c.chores = true
-	c.after(c.w.between(0, choreInterval), func() {
+	interval := choreInterval
+	if c.w.quiet() {
+		interval = choreIntervalQuiet
+	}
+	c.after(c.w.between(0, interval), func() {
 		c.chores = false
 		c.gate.share()
 		c.raiseFloor()

@@ -145,6 +145,9 @@ func (o *order) accepted(answer string) {
 	}
 	if w.chance(clientCancelled) {
 		w.after(w.tail(time.Millisecond, 5*time.Minute), o.cancel)
+		for range w.cancelsAgain() {
+			w.after(w.tail(time.Second, 5*time.Minute), o.cancel)
+		}
 	}
 	if w.chance(clientReusedKey) && o.requestID != "" {
 		w.after(w.tail(time.Millisecond, time.Minute), o.reuse)

@@ -16,15 +16,8 @@ type Cell struct {
 	Reply  string
 }
 
-// Coverage counts how often each cell was reached.
+// Coverage counts how often each cell was reached: by the events of one run, or by how many runs.
 type Coverage map[Cell]int
-
-// Add adds another run's counts.
-func (c Coverage) Add(o Coverage) {
-	for cell, n := range o {
-		c[cell] += n
-	}
-}
 
 // cover counts the cell of an event that came to Step (Judge turns others away), if the transaction is as it is stored at
 // this moment. Stale rows lead to cells too, in which nothing counts.

@@ -174,7 +174,10 @@ func (d *database) store(w *write) {
 		}
 	default:
 		next.letters, next.audits, next.incidents = stored.letters, stored.audits, stored.incidents
-		next.wakeAt = saga.MoveTimer(stored.wakeAt, w.wake, w.woken, next.tx.Status.Terminal())
+		next.wakeAt = stored.wakeAt
+		if w.changed || w.woken {
+			next.wakeAt = saga.MoveTimer(stored.wakeAt, w.wake, w.woken, next.tx.Status.Terminal())
+		}
 		if w.changed {
 			next.tx.Version = w.before.tx.Version + 1
 		} else {

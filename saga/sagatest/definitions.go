@@ -40,8 +40,8 @@ var (
 func (w *world) drawDefinition(name string) *saga.Definition {
 	b := saga.Define(name).OnExhausted(w.drawPolicy())
 	compensable, retriable := w.rnd.IntN(5), w.rnd.IntN(3)
-	pivot := w.pivots || w.rnd.IntN(2) == 0 || compensable+retriable == 0
-	if w.pivots {
+	pivot := w.traits[fenced] || w.rnd.IntN(2) == 0 || compensable+retriable == 0
+	if w.traits[fenced] {
 		compensable = min(compensable, 1)
 	}
 	sequence := w.rnd.IntN(2) == 0
@@ -59,6 +59,9 @@ func (w *world) drawDefinition(name string) *saga.Definition {
 			options = append(options, saga.After(after...))
 		}
 		act := may[w.rnd.IntN(len(may))]
+		for w.traits[outside] && !actions[act].external {
+			act = may[w.rnd.IntN(len(may))]
+		}
 		if w.disaster.restores {
 			act = "book"
 		}
@@ -83,7 +86,7 @@ func (w *world) drawDefinition(name string) *saga.Definition {
 }
 
 func (w *world) drawPolicy() saga.ExhaustionPolicy {
-	if w.rnd.IntN(2) == 0 {
+	if !w.traits[troubled] && w.rnd.IntN(2) == 0 {
 		return saga.OnExhaustedCancel
 	}
 	return saga.OnExhaustedDeadLetter
@@ -94,8 +97,12 @@ func (w *world) drawOptions() []saga.StepOption {
 	if w.rnd.IntN(20) == 0 {
 		return []saga.StepOption{saga.AttemptTimeout(time.Duration(500+w.rnd.IntN(8000)) * time.Millisecond), saga.StraightToDeadLetters()}
 	}
+	attempts := 4
+	if w.traits[troubled] {
+		attempts = 2
+	}
 	return []saga.StepOption{
-		saga.Attempts(1 + w.rnd.IntN(4)), saga.PhaseTwoAttempts(1 + w.rnd.IntN(4)),
+		saga.Attempts(1 + w.rnd.IntN(attempts)), saga.PhaseTwoAttempts(1 + w.rnd.IntN(attempts)),
 		saga.AttemptTimeout(time.Duration(500+w.rnd.IntN(8000)) * time.Millisecond),
 		saga.RetryBackoff(strategies[w.rnd.IntN(len(strategies))], 200*time.Millisecond, 20*time.Second),
 		saga.WhenExhausted(w.drawPolicy()),
@@ -137,12 +144,12 @@ func (w *world) drawBody(def *saga.Definition, own saga.ID) []byte {
 		start := w.database.now().Add(w.tail(time.Second, 10*time.Minute))
 		body += `,"start_at":"` + start.Format(time.RFC3339Nano) + `"`
 	}
-	longest := 10 * time.Minute
-	if w.pivots {
-		longest = 10 * time.Second
+	shortest, longest := time.Second, 10*time.Minute
+	if w.traits[fenced] {
+		shortest, longest = 3*time.Second, 30*time.Second
 	}
 	if w.rnd.IntN(2) == 0 {
-		body += fmt.Sprintf(`,"timeout":%q`, w.tail(time.Second, longest).String())
+		body += fmt.Sprintf(`,"timeout":%q`, w.tail(shortest, longest).String())
 	}
 	return []byte(body + "}")
 }
@@ -179,17 +186,17 @@ var moodFaults = [...]fault{
 const stubborn = 15
 
 // mood draws what user code does. Some operations fail always in the same way.
-func (w *world) mood(key rowKey, phase saga.Phase) mood {
+func (w *world) mood(key rowKey, cmd *saga.Command) mood {
 	if w.faults.stopped {
 		return moodDone
 	}
-	op := suspectKey{key, phase}
+	op := suspectKey{key, cmd.Phase}
 	if m, ok := w.moods[op]; ok {
 		w.faults.counts[moodFaults[m]]++
 		return m
 	}
 	for m := moodRefuse; m <= moodKill; m++ {
-		if w.chance(moodFaults[m]) {
+		if w.often(moodFaults[m], w.weakness(cmd, m)*w.faults.chances[moodFaults[m]]) {
 			if w.rnd.IntN(100) < stubborn {
 				w.moods[op] = m
 			}

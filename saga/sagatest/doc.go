@@ -15,7 +15,8 @@
 //
 //	clock.go          the heap of events, processes that die and pause          run.go            one run, from orders to rest
 //	server.go         what databases have in common: commits whose answer       faults.go         what goes wrong, crash points (section K)
-//	                  is lost, clocks that jump, outages                        definitions.go    random definitions, user code and its moods
+//	                  is lost, clocks that jump, outages                        traits.go         what a run is like: hasty people, late replies
+//	                                                                            definitions.go    random definitions, user code and its moods
 //	database.go       the coordinators' database                                client.go         orders, repetitions, cancels
 //	coordinator.go    a coordinator's queue, cache and replies                  operator.go       replays, discards, resolves, inquiries
 //	batch.go          the lane: judge, commit, hand off, acknowledge            forge.go          others' names, other contents
@@ -27,6 +28,15 @@
 //	external.go       leases, inquiries, voids                                  coverage.go       cells of the transition table that were reached
 //	gateway.go        what lies outside                                         unreachable.go    cells that none can reach, and why
 //	                                                                            trace.go report.go
+//
+// # Rare cells of the transition table
+//
+// A run that has all faults in equal measure seldom comes to a reply that finds, say, a pivot's try replayed beside its
+// fence. So runs have traits, and half of them a profile: traits that lead to the same rare states together. In such runs
+// operators look all the time, user code fails where it hurts, one way of messages is slower than the others, and the
+// network brings old replies just when a transaction has come to an unusual state (haunt). Nothing of it follows a script:
+// what is drawn is how often things happen. testdata/unreachable.txt says which cells no run can reach, and why; with
+// -every-cell the command fails if it has not reached one that can be.
 //
 // # What is checked, and how
 //
@@ -42,7 +52,7 @@
 //	I-4   nothing is confirmed that was not tried
 //	I-5   the first reply done or refused of each operation is kept, and every later one is compared with it
 //	I-6   what a row has recorded as refused or cancelled is remembered outside of the barrier: no try follows; no user code
-//	      has an effect below the floor
+//	      has an effect below the floor, and none is begun for a try whose deadline is over (T1)
 //	I-7   versions rise by one, statuses follow the table, one decision, nothing changes at the end
 //	I-8   a command that reaches the bag names an attempt that is committed at that moment
 //	I-9   every answer that a client got names the same transaction; it is found by its id and its request id until retention,

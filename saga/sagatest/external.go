@@ -54,10 +54,14 @@ func (j *job) external(t *local, row saga.BarrierRow, verdict saga.Verdict) {
 
 // do makes the effect and stores what became of it.
 func (e *effect) do() {
-	m := e.w.mood(e.key, e.cmd.Phase)
-	if m == moodKill {
+	switch m := e.w.mood(e.key, &e.cmd); m {
+	case moodKill:
 		e.crash()
 		return
+	case moodRetry, moodPanic, moodFault, moodUnknown: // before it has sent anything, which nobody can know
+		e.answer(e.concluded(m.ran(e.cmd, 0)))
+		return
+	default:
 	}
 	e.p.gateway.do(e.process, e.key, e.cmd.Kind, e.spec.idempotent, e.userUntil, func(result saga.Payload, err error) {
 		e.then(pointDownstream, func() { e.did(result, err) })
@@ -97,6 +101,10 @@ func ranOf(err error) saga.Ran {
 func (e *effect) inquire() {
 	if !e.spec.inquire {
 		e.resume(saga.DownstreamUndecided, saga.Payload{})
+		return
+	}
+	if e.w.mood(e.key, &e.cmd) == moodKill {
+		e.crash()
 		return
 	}
 	e.p.gateway.inquire(e.process, e.key, e.userUntil, func(found saga.Downstream, result saga.Payload, err error) {
@@ -179,7 +187,7 @@ func (e *effect) concludeLeased(err error) {
 
 // settle runs the confirm or cancel of a try that has happened, then stores that. Nothing is claimed: it is safe to repeat.
 func (e *effect) settle() {
-	m := e.w.mood(e.key, e.cmd.Phase)
+	m := e.w.mood(e.key, &e.cmd)
 	if m != moodDone && m != moodSlow && m != moodKill {
 		e.answer(e.concluded(m.ran(e.cmd, 0)))
 		return

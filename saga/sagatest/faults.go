@@ -116,12 +116,6 @@ var faultChances = [faultKinds]float64{
 	operatorInquired: 0.2, operatorPaused: 0.3,
 }
 
-// pivotChances are for runs in which many a pivot meets its fence: replies are late, and user code is in trouble.
-var pivotChances = map[fault]float64{
-	publishLost: 0.1, messageDuplicated: 0.3, messageDelayed: 0.3, handlerRetried: 0.2, handlerPanicked: 0.1, handlerFaulted: 0.1,
-	handlerUnknown: 0.1, handlerSlow: 0.1, operatorInquired: 0.5,
-}
-
 // faults is what one run does to the world.
 type faults struct {
 	chances [faultKinds]float64
@@ -142,20 +136,21 @@ func (w *world) drawFaults() {
 		}
 		w.faults.chances[kind] = chance
 	}
-	if w.pivots = w.rnd.IntN(4) == 0; w.pivots {
-		for kind, chance := range pivotChances {
-			w.faults.chances[kind] = max(chance, w.faults.chances[kind])
-		}
-	}
+	w.drawTraits()
 	w.weak[0], w.weak[1] = point(w.rnd.IntN(int(points))), point(w.rnd.IntN(int(points)))
 }
 
-// weakChance is the chance of dying at one of the run's weak points.
-const weakChance = 0.03
+// The chance of dying at one of the run's weak points.
+const (
+	weakChance    = 0.03
+	fragileChance = 0.3
+)
 
 // chance draws whether a fault happens here, and counts it.
-func (w *world) chance(kind fault) bool {
-	c := w.faults.chances[kind]
+func (w *world) chance(kind fault) bool { return w.often(kind, w.faults.chances[kind]) }
+
+// often is chance with a chance of its own.
+func (w *world) often(kind fault, c float64) bool {
 	if c == 0 || w.faults.stopped || w.rnd.Float64() >= c {
 		return false
 	}
@@ -171,6 +166,9 @@ func (w *world) chanceAt(kind fault, at point) bool {
 	}
 	if at == w.weak[0] || at == w.weak[1] {
 		c = weakChance
+		if w.traits[fragile] {
+			c = fragileChance
+		}
 	}
 	if w.rnd.Float64() >= c {
 		return false
@@ -259,7 +257,11 @@ func (w *world) scheduleFaults() {
 			if w.chance(kind) {
 				run()
 			}
-			w.after(w.between(low, high), again)
+			d := w.between(low, high)
+			if w.quiet() {
+				d *= 20 // or most of it would happen then
+			}
+			w.after(d, again)
 		}
 		w.after(w.between(low/4, high), again)
 	}
@@ -289,6 +291,11 @@ func (w *world) scheduleFaults() {
 	every(replyForged, span/4, span/2, w.forge)
 	every(operatorPaused, span, 2*span, w.pauseSending)
 	every(outage, span, 2*span, func() { w.participants[w.rnd.IntN(len(w.participants))].outage() })
+}
+
+// quiet reports whether nobody orders anything: in the middle of some runs, and when faults have stopped.
+func (w *world) quiet() bool {
+	return w.faults.stopped || w.now > instant(w.active/2) && w.now < instant(w.active/2+w.gap)
 }
 
 // pauseSending lets an operator pause something for a while (E2).

@@ -1,6 +1,8 @@
 package sagatest
 
 import (
+	"time"
+
 	"github.com/sagacity-tx/sagacity/saga"
 	"github.com/sagacity-tx/sagacity/saga/wire"
 )
@@ -53,19 +55,37 @@ func (w *world) sendOther(r *record) {
 			if !sent || row.Recorded(phase).ContentSHA256 == [32]byte{} || row.State == saga.BarrierTrying || w.rnd.IntN(2) == 0 {
 				continue
 			}
-			cmd.ReplyTo = wire.ReplySubject(prefix, cmd.Participant, 0)
-			cmd.Body = append([]byte(" "), cmd.Body...)
-			cmd.ContentSHA256 = saga.ContentSHA256(cmd.Action, cmd.Body)
-			m, err := wire.EncodeCommand(prefix, cmd)
-			if err != nil {
-				w.violated("S1.4", r.tx.ID, "a command cannot be encoded: %v", err)
-				return
-			}
-			delete(m.Header, wire.HeaderMsgID) // or it would be dropped as a copy
-			w.note(r.tx.ID, "forger", "sends %s with another body", commandText{cmd})
-			w.forged[r.tx.ID] = true
-			w.bag.store(m, r.tx.ID)
+			w.sendForged(cmd, append([]byte(" "), cmd.Body...))
 			return
 		}
 	}
+}
+
+// sendConfirm sends a confirm of a step whose try was refused: it is answered that nothing was tried, and runs nothing
+// (I-4). Nothing else can become of such a row, so it does no harm whenever it comes.
+func (w *world) sendConfirm(r *record) {
+	for _, s := range r.def.Steps {
+		cmd, sent := w.history(r.tx.ID).last[slot{s.Name, saga.PhaseTry}]
+		row := w.participant(s.Participant).db.row(rowKey{r.tx.ID, s.Name})
+		if sent && s.Kind == saga.KindTCC && row.State == saga.BarrierRefused {
+			cmd.Phase, cmd.Deadline = saga.PhaseConfirm, time.Time{}
+			w.sendForged(cmd, saga.SettleBody(saga.Payload{Data: []byte(`{"amount":1}`)}, saga.Payload{}))
+			return
+		}
+	}
+}
+
+// sendForged sends a command that no coordinator has sent: what is answered to it is an incident.
+func (w *world) sendForged(cmd saga.Command, body []byte) {
+	cmd.Body, cmd.ContentSHA256 = body, saga.ContentSHA256(cmd.Action, body)
+	cmd.ReplyTo = wire.ReplySubject(prefix, cmd.Participant, 0)
+	m, err := wire.EncodeCommand(prefix, cmd)
+	if err != nil {
+		w.violated("S1.4", cmd.Transaction, "a command cannot be encoded: %v", err)
+		return
+	}
+	delete(m.Header, wire.HeaderMsgID) // or it would be dropped as a copy
+	w.note(cmd.Transaction, "forger", "sends %s with another body", commandText{cmd})
+	w.forged[cmd.Transaction] = true
+	w.bag.store(m, cmd.Transaction)
 }

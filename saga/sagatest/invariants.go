@@ -80,6 +80,9 @@ func (w *world) stored(wr *write, before, after *record) {
 	if w.mode != Normal {
 		return
 	}
+	if wr.changed {
+		w.haunt(after)
+	}
 	if wr.before == nil {
 		w.checkVersion(id, 0, after.tx.Version)
 	} else if wr.changed {
@@ -179,6 +182,15 @@ func (w *world) checkReply(j *job, reply saga.Reply) {
 	if !same && w.mode == Normal {
 		w.violated("I-5", j.key.transaction, "%s/%s was answered %s, and is now answered %s", j.key.step, reply.Phase,
 			replyText{given}, replyText{reply})
+	}
+}
+
+// checkInTime: a try whose deadline has passed by the clock of its participant's database is not begun (T1, B4). What must
+// go forward has no deadline.
+func (w *world) checkInTime(j *job) {
+	late := !j.cmd.Deadline.IsZero() && j.p.db.now().After(j.cmd.Deadline)
+	if j.cmd.Phase == saga.PhaseTry && j.cmd.Kind != saga.KindRetriable && late {
+		w.violated("T1", j.key.transaction, "%s is tried after its deadline", j.key.step)
 	}
 }
 

@@ -44,9 +44,9 @@ func (w *world) scheduleOperators() {
 			w.operate(o)
 		}
 		w.inquire()
-		w.after(w.between(2*time.Second, 30*time.Second), again)
+		w.after(w.operatorsLook(), again)
 	}
-	w.after(w.between(2*time.Second, 30*time.Second), again)
+	w.after(w.operatorsLook(), again)
 }
 
 // operate does something about a dead letter, or nothing.
@@ -89,7 +89,7 @@ func (w *world) act(o open, action saga.LetterAction) {
 				}
 				it.event = now.Event(action)
 				it.done = func(out outcome) { c.then(pointOperatorAfter, func() { done(out) }) }
-				c.offer(it)
+				c.after(w.tail(100*time.Microsecond, time.Second), func() { c.offer(it) })
 			})
 		})
 	}, func(outcome) {})
@@ -114,7 +114,7 @@ func (d *database) letter(o open) (letter, bool) {
 func (w *world) inquire() {
 	for _, id := range w.database.ids {
 		r := w.database.rows[id]
-		if !w.chance(operatorInquired) {
+		if r.tx.Status.Terminal() && w.rnd.IntN(10) > 0 || !w.chance(operatorInquired) {
 			continue
 		}
 		w.inquireAll(r)

@@ -137,6 +137,9 @@ func (j *job) admit(t *local) {
 	default:
 		j.run(t, row)
 	}
+	if verdict.Do == saga.DoRun {
+		j.w.checkInTime(j)
+	}
 }
 
 // suspicious reports whether the command may be what has ended its process before.
@@ -180,7 +183,7 @@ func (j *job) absolve() {
 // run calls the user code of an operation whose effect is in the database.
 func (j *job) run(t *local, row saga.BarrierRow) {
 	w := j.w
-	m := w.mood(j.key, j.cmd.Phase)
+	m := w.mood(j.key, &j.cmd)
 	if m == moodKill {
 		j.crash()
 		return

@@ -30,7 +30,7 @@ type Report struct {
 	Simulated  time.Duration
 	Events     int
 	Statuses   map[saga.Status]int
-	Coverage   Coverage
+	Coverage   Coverage // by how many runs each cell was reached
 	Violations []Result // of the seeds that found one, with their traces; by seed
 	Detected   map[string]int
 	Waits      map[saga.Wait]int
@@ -86,7 +86,9 @@ func (r *Report) add(one *Result) {
 	r.Runs++
 	r.Simulated += one.Simulated
 	r.Events += one.Events
-	r.Coverage.Add(one.Coverage)
+	for cell := range one.Coverage {
+		r.Coverage[cell]++
+	}
 	for status, n := range one.Statuses {
 		r.Statuses[status] += n
 	}

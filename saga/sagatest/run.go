@@ -52,7 +52,9 @@ type world struct {
 	rnd      *rand.Rand
 	faults   faults
 	weak     [2]point
-	pivots   bool // many a pivot meets its fence
+	traits   [traits]bool
+	routes   [2]route   // of a belated run: those that are the slowest
+	trouble  saga.Phase // of a troubled run: the phase in which user code is in trouble most
 	points   [points]pointCount
 	coverage Coverage
 
@@ -168,7 +170,7 @@ func (w *world) play() {
 	w.until(w.now.add(endsAlone))
 	w.checkWaiting()
 	w.help()
-	w.bag.echo(2*len(w.bag.past), 10*time.Minute)
+	w.bag.echo(len(w.bag.past), 10*time.Minute)
 	w.until(w.now.add(20 * time.Minute))
 	w.help()
 	w.checkRest()
@@ -251,6 +253,7 @@ func (w *world) forget() {
 	w.until(w.now.add(2 * time.Minute))
 	w.retainParticipants()
 	w.askAgain()
+	w.bag.echoCommands(lateCommands, 5*time.Minute)
 	w.until(w.now.add(10 * time.Minute))
 	w.retainCoordinators()
 	w.until(w.now.add(time.Minute))
@@ -265,11 +268,11 @@ func (w *world) scheduleEchoes() {
 	again = func() {
 		if w.now < instant(w.active) {
 			w.bag.echo(w.rnd.IntN(20), 10*time.Second)
-			w.after(w.between(time.Second, 20*time.Second), again)
+			w.after(w.echoesAfter(), again)
 		}
 	}
-	if w.rnd.IntN(3) == 0 {
-		w.after(w.between(time.Second, 20*time.Second), again)
+	if w.traits[belated] || w.rnd.IntN(4) == 0 {
+		w.after(w.echoesAfter(), again)
 	}
 }
 
@@ -300,6 +303,9 @@ func (w *world) retainCoordinators() {
 		}
 	}
 }
+
+// lateCommands come when their participants have forgotten their transactions (B7).
+const lateCommands = 20
 
 // lateOrders are placed when all others are past retention.
 const lateOrders = 3
@@ -375,6 +381,7 @@ func (w *world) forge() {
 		}
 		w.forgeFor(r)
 		w.sendOther(r)
+		w.sendConfirm(r)
 		return
 	}
 }

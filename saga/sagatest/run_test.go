@@ -39,7 +39,7 @@ func TestSeeds(t *testing.T) {
 		}
 	}
 	reached := len(report.Coverage)
-	if unreached := len(report.Unreached()); reached < unreached {
+	if unreached := len(report.Unreached()); reached < 4*unreached {
 		t.Errorf("%d cells of the transition table were reached and %d were not: such runs prove little", reached, unreached)
 	}
 }

@@ -4,7 +4,7 @@
 //	go run ./saga/sagatest/sim -seeds 2000            from a seed that is drawn and printed
 //	go run ./saga/sagatest/sim -seeds 1 -seed 42      one seed again
 //
-// It exits with 1 and prints a trace when a rule does not hold.
+// Its last line begins with PASS or FAIL. When a rule does not hold it prints a trace, and exits with 1.
 package main
 
 import (
@@ -39,6 +39,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	mode := flags.String("mode", string(sagatest.Normal), "normal, or disaster: databases lose what they had acknowledged")
 	workers := flags.Int("workers", runtime.GOMAXPROCS(0), "how many run at the same time")
 	without := flags.String("without", "", "a safeguard to run without, to see that it is missed: one of "+names(sagatest.Sabotages()))
+	everyCell := flags.Bool("every-cell", false, "fail if a cell of the transition table is not reached that can be")
 	trace := flags.Bool("trace", false, "print everything that the first seed does")
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -66,10 +67,24 @@ func run(args []string, stdout, stderr io.Writer) int {
 	for i := range report.Violations {
 		writeViolation(stdout, m, &report.Violations[i])
 	}
-	if len(report.Violations) > 0 {
-		return 1
+	return verdict(stdout, m, report, *everyCell)
+}
+
+// verdict prints the last line, and returns the exit status.
+func verdict(w io.Writer, m sagatest.Many, r *sagatest.Report, everyCell bool) int {
+	problem := ""
+	missing := len(r.Unreached())
+	switch {
+	case len(r.Violations) > 0:
+		problem = fmt.Sprintf("a rule does not hold at seed %d: %s", r.Violations[0].Seed, r.Violations[0].Violation.Rule)
+	case everyCell && missing > 0:
+		problem = fmt.Sprintf("%d cells of the transition table were not reached, which are listed above", missing)
+	default:
+		fmt.Fprintf(w, "\nPASS: every rule holds in %d seeds from %d; %d reachable cells were not reached\n", r.Runs, m.Seed, missing)
+		return 0
 	}
-	return 0
+	fmt.Fprintf(w, "\nFAIL: %s\n", problem)
+	return 1
 }
 
 func check(m sagatest.Many) string {

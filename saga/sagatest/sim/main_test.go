@@ -20,6 +20,7 @@ func TestReport(t *testing.T) {
 	}
 	for _, want := range []string{
 		"4 seeds from 7", "simulated hours", "events per second", "commit done, answer lost", "crash points:", "reachable cells", "violations: 0",
+		"\nPASS: every rule holds in 4 seeds from 7; ",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the report does not say %q:\n%s", want, out)
@@ -35,13 +36,24 @@ func TestDrawnSeed(t *testing.T) {
 	}
 }
 
+// TestEveryCell: few seeds do not reach every cell, which is an error for who asks for it.
+func TestEveryCell(t *testing.T) {
+	code, out, _ := call("-seeds", "2", "-seed", "7", "-every-cell")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if last := lines[len(lines)-1]; code != 1 || !strings.HasPrefix(last, "FAIL: ") || !strings.Contains(last, "cells of the transition table were not reached") {
+		t.Errorf("exit %d: %s", code, last)
+	}
+}
+
 // A violation is an exit status, a seed, a trace and the command that shows it again.
 func TestViolation(t *testing.T) {
 	code, out, _ := call("-seeds", "50", "-seed", "1", "-workers", "1", "-without", "without_version_check")
 	if code != 1 {
 		t.Fatalf("exit %d:\n%s", code, out)
 	}
-	for _, want := range []string{"violations: 1", "I-7 does not hold of transaction", "stores submitted", "replay: make sim SEED=", "-without without_version_check", "(commit devel)"} {
+	for _, want := range []string{
+		"\nFAIL: a rule does not hold at seed ", "violations: 1", "I-7 does not hold of transaction", "stores submitted", "replay: make sim SEED=", "-without without_version_check", "(commit devel)",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output does not say %q:\n%s", want, out)
 		}
