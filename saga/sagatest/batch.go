@@ -198,7 +198,7 @@ func (r *round) add(it *item, w *write, j *saga.Judgement, err error) {
 		r.outcomes = append(r.outcomes, outcome{rec: w.rec, err: err})
 		return
 	}
-	w.judged = append(w.judged, judged{event: it.event, before: w.rec.tx, after: j.Tx, effects: j.Effects})
+	w.judged = append(w.judged, judged{item: it, event: it.event, before: w.rec.tx, after: j.Tx, effects: j.Effects})
 	w.rec.tx, w.changed, w.woken = j.Tx, w.changed || j.Effects.Changed, w.woken || j.MoveTimer
 	w.commands = append(w.commands, j.Effects.Commands...)
 	if it.letter != nil {
@@ -296,6 +296,7 @@ func (r *round) finish() {
 		if r.b.doubt {
 			o.err = saga.AfterDoubt(it.event, o.err)
 		}
+		c.w.checkAnswered(it, o.err)
 		it.done(o)
 	}
 	if len(r.deferred) > 0 {

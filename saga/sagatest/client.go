@@ -24,6 +24,7 @@ type order struct {
 	w       *world
 	answer  string // "": none yet
 	id      saga.ID
+	own     bool // the client made its id
 	refused bool // it was told that it is invalid
 	tries   int
 }
@@ -59,7 +60,7 @@ func (w *world) placeOrder() {
 		// The same ids for all four clients: keys are bound to whoever authenticated (I-14).
 		o.requestID = w.nextRequestID(o.tenant, o.client)
 	}
-	o.body = w.drawBody(def, own)
+	o.body, o.own = w.drawBody(def, own), !own.IsZero()
 	o.try()
 	if w.chance(clientClickedTwice) {
 		w.after(w.between(0, 10*time.Millisecond), o.try)
@@ -180,7 +181,14 @@ func (o *order) cancel() {
 func (o *order) reuse() {
 	w := o.w
 	other := o.submission
-	other.body = append([]byte(" "), other.body...)
+	if o.own && w.rnd.IntN(2) == 0 { // somebody else, with an id that is taken (S1.2)
+		other.client = clients[0]
+		if other.client == o.client {
+			other.client = clients[1]
+		}
+	} else {
+		other.body = append([]byte(" "), other.body...)
+	}
 	w.ask(func(c *coordinator, done func(outcome)) { c.submit(other, done) }, func(out outcome) {
 		_, invalid := errors.AsType[*saga.InvalidError](out.err) // its times are past: nothing was looked up
 		ok := invalid || errors.Is(out.err, saga.ErrKeyReused) || errors.Is(out.err, saga.ErrIDTaken) ||

@@ -33,6 +33,7 @@ type item struct {
 	event   saga.Event
 	submit  *record // with Submitted: what begins
 	sent    bool    // a commit of it was tried
+	stored  bool    // a commit has changed something for it, whether or not that was answered
 	version int64   // of the transaction that an operator's event is about; zero: any
 	letter  *letter // the dead letter that it is about, as the operator saw it; nil: any
 	done    func(outcome)

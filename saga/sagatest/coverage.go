@@ -30,6 +30,9 @@ func (w *world) cover(c saga.Case, err error) {
 	}
 	cell := Cell{Status: c.Tx.Status, Event: eventName(c.Event)}
 	if r, ok := c.Event.(saga.Replied); ok {
+		if string(r.Reply.Result.Data) == forgedResult {
+			return // nobody who obeys gives it
+		}
 		op := operation(c.Def, &c.Tx, r.Reply.Step, r.Reply.Phase)
 		cell.State, cell.Reply = stateName(&op), replyName(&op, &r.Reply)
 	}

@@ -88,6 +88,7 @@ type write struct {
 
 // judged is one event of a write, for the checks.
 type judged struct {
+	item    *item
 	event   saga.Event
 	before  saga.Transaction
 	after   saga.Transaction
@@ -133,7 +134,7 @@ func (d *database) refuses(w *write) error {
 			return errConflict
 		}
 		for _, seen := range w.letters {
-			if now, _ := d.letter(open{stored.tx.ID, seen}); now.Version != seen.Version {
+			if now, _ := d.letter(open{id: stored.tx.ID, letter: seen}); now.Version != seen.Version {
 				return errLetterMoved
 			}
 		}
@@ -187,6 +188,7 @@ func (d *database) store(w *write) {
 	next.incidents += w.incidents
 	next.audits = append(slices.Clone(next.audits), w.audits...)
 	for i := range w.judged {
+		w.judged[i].item.stored = w.judged[i].item.stored || w.judged[i].effects.Changed
 		next.letters = moveLetters(next.letters, w.judged[i].effects.DeadLetters)
 	}
 	d.rows[next.tx.ID] = &next

@@ -27,7 +27,7 @@
 //	barrier.go        the participants' database                                transition.go     what is true of every write
 //	external.go       leases, inquiries, voids                                  coverage.go       cells of the transition table that were reached
 //	gateway.go        what lies outside                                         unreachable.go    cells that none can reach, and why
-//	                                                                            trace.go report.go
+//	merging.go        what an event may change, and what is answered            trace.go report.go
 //
 // # Rare cells of the transition table
 //

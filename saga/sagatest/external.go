@@ -103,12 +103,22 @@ func (e *effect) inquire() {
 		e.resume(saga.DownstreamUndecided, saga.Payload{})
 		return
 	}
-	if e.w.mood(e.key, &e.cmd) == moodKill {
+	try := e.cmd.Phase == saga.PhaseTry
+	switch m := e.w.mood(e.key, &e.cmd); m {
+	case moodKill:
 		e.crash()
 		return
+	case moodRetry, moodPanic, moodFault:
+		if ran := m.ran(e.cmd, 0); !try || !e.spec.idempotent || ran.Outcome != saga.OutcomeRetry {
+			e.release(false)
+			e.answer(e.concluded(ran))
+			return
+		}
+		e.resume(saga.DownstreamUndecided, saga.Payload{})
+		return
+	default:
 	}
 	e.p.gateway.inquire(e.process, e.key, e.userUntil, func(found saga.Downstream, result saga.Payload, err error) {
-		try := e.cmd.Phase == saga.PhaseTry
 		switch {
 		case errors.Is(err, errSaidNo):
 			e.foundRefused()

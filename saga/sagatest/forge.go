@@ -7,32 +7,23 @@ import (
 	"github.com/sagacity-tx/sagacity/saga/wire"
 )
 
-// forgeFor answers done to an operation, as another participant or for another tenant.
+// forgeFor answers done to an operation: as another participant, for another tenant, about another revision or other
+// content; or to one that still waits to be sent.
 func (w *world) forgeFor(r *record) {
 	for i, s := range r.tx.Steps {
 		op := s.Try
 		if s.Settle.Sent() {
 			op = s.Settle
 		}
-		if !op.State.Open() || !op.Sent() {
+		if !op.State.Open() {
 			continue
 		}
 		reply := saga.Reply{
 			Verb: saga.VerbExecute, Tenant: r.tx.Tenant, Transaction: r.tx.ID, Step: r.def.Steps[i].Name, Phase: op.Phase,
 			Participant: r.def.Steps[i].Participant, Attempt: op.Attempt, Revision: op.Revision,
-			ContentSHA256: op.ContentSHA256, Outcome: saga.OutcomeDone, Result: saga.Payload{Data: []byte(`"forged"`)},
+			ContentSHA256: op.ContentSHA256, Outcome: saga.OutcomeDone, Result: saga.Payload{Data: []byte(forgedResult)},
 		}
-		if len(w.participants) > 1 && w.rnd.IntN(2) == 0 {
-			reply.Participant = w.participants[0].name
-			if reply.Participant == r.def.Steps[i].Participant {
-				reply.Participant = w.participants[1].name
-			}
-		} else {
-			reply.Tenant = tenants[0]
-			if reply.Tenant == r.tx.Tenant {
-				reply.Tenant = tenants[1]
-			}
-		}
+		w.falsify(&reply, op.Sent())
 		m, err := wire.EncodeReply(reply, wire.ReplySubject(prefix, reply.Participant, 0))
 		if err != nil {
 			w.violated("S3", r.tx.ID, "a reply cannot be encoded: %v", err)
@@ -41,6 +32,33 @@ func (w *world) forgeFor(r *record) {
 		w.note(r.tx.ID, "forger", "replies %s as %s for %s", replyText{reply}, reply.Participant, reply.Tenant)
 		w.bag.store(m, r.tx.ID)
 		return
+	}
+}
+
+const forgedResult = `"forged"`
+
+// falsify makes a reply one that must not be merged: of somebody else, or about something else than was sent.
+func (w *world) falsify(r *saga.Reply, sent bool) {
+	own, tenant := r.Participant, r.Tenant
+	switch n := w.rnd.IntN(5); {
+	case !sent: // that it is answered is enough
+		r.Attempt = 1
+		w.forged[r.Transaction] = true
+	case n < 2 && len(w.participants) > 1:
+		r.Participant = w.participants[0].name
+		if r.Participant == own {
+			r.Participant = w.participants[1].name
+		}
+	case n == 2:
+		r.Revision++
+	case n == 3:
+		r.ContentSHA256[0]++
+		w.forged[r.Transaction] = true
+	default:
+		r.Tenant = tenants[0]
+		if r.Tenant == tenant {
+			r.Tenant = tenants[1]
+		}
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 
 // open is a dead letter as an operator saw it.
 type open struct {
-	id saga.ID
+	id      saga.ID
+	version int64 // of its transaction
 	letter
 }
 
@@ -22,7 +23,7 @@ func (w *world) letters() []open {
 	for _, id := range w.database.ids {
 		for _, l := range w.database.rows[id].letters {
 			if l.Status == saga.DeadLetterOpen {
-				list = append(list, open{id, l})
+				list = append(list, open{id, w.database.rows[id].tx.Version, l})
 			}
 		}
 	}
@@ -62,7 +63,11 @@ func (w *world) operate(o open) {
 	case w.chance(operatorResolved):
 		w.ask(func(c *coordinator, done func(outcome)) {
 			c.then(pointOperatorBefore, func() {
-				c.offer(&item{id: o.id, event: saga.ResolveRequested{}, done: func(out outcome) { c.then(pointOperatorAfter, func() { done(out) }) }})
+				it := &item{id: o.id, event: saga.ResolveRequested{}, done: func(out outcome) { c.then(pointOperatorAfter, func() { done(out) }) }}
+				if w.rnd.IntN(2) == 0 { // or whatever it is now
+					it.version = o.version
+				}
+				c.offer(it)
 			})
 		}, func(outcome) {})
 	}

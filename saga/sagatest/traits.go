@@ -128,8 +128,8 @@ var phases = []saga.Phase{saga.PhaseTry, saga.PhaseConfirm, saga.PhaseCancel}
 
 // slow reports whether a message is on a slow route.
 func (w *world) slow(m *message) bool {
-	if !w.traits[belated] {
-		return false
+	if !w.traits[belated] || first(m.Header, wire.HeaderVerb) != string(saga.VerbExecute) {
+		return false // an inquiry may overtake what it is about
 	}
 	r := route{reply: m.to.name == replies, phase: saga.Phase(first(m.Header, wire.HeaderPhase))}
 	return r == w.routes[0] || r == w.routes[1]

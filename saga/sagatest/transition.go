@@ -23,12 +23,13 @@ type history struct {
 	toCancel map[string]bool                // the cancel set, once cancel is decided
 	settled  map[rowKey]saga.BarrierState   // rows that are recorded as refused or cancelled, which no try may follow (I-6)
 	replies  map[slot]saga.Reply            // the first definitive reply that was given (I-5)
+	floors   map[slot]int                   // the attempt that an operator has sent last
 }
 
 func newHistory() *history {
 	return &history{
 		last: map[slot]saga.Command{}, letters: map[slot]saga.DeadLetterStatus{}, settled: map[rowKey]saga.BarrierState{},
-		replies: map[slot]saga.Reply{},
+		replies: map[slot]saga.Reply{}, floors: map[slot]int{},
 	}
 }
 
@@ -44,7 +45,12 @@ func (w *world) transition(h *history, def *saga.Definition, j *judged) {
 		}
 	}
 	checkDecision(h, def, j, must)
+	must(j.item.version == 0 || j.item.version == j.before.Version, "D2", "it was looked at in version %d, and is changed in %d",
+		j.item.version, j.before.Version)
 	checkForeign(def, j, must)
+	checkReplyMerged(h, def, j, must)
+	checkAsked(h, def, j, must)
+	checkCounted(h, def, j, must)
 	w.checkExhausted(def, j, must)
 	if j.effects.Changed {
 		checkCommands(h, def, j, must)
@@ -115,6 +121,8 @@ func (w *world) checkExhausted(def *saga.Definition, j *judged, must mustFunc) {
 		asked := def.Steps[i].Retry.Strategy == saga.StrategyDeadLetter && cancellable(def.Steps[i].Kind)
 		must(!exhausted && !died || asked || w.heard[def.Steps[i].Participant].After(before.SentAt), "S2.8",
 			"%s is exhausted by silence: nothing was heard of %s since %s", def.Steps[i].Name, def.Steps[i].Participant, before.SentAt)
+		settle := (*was)[i].Settle.State != saga.OperationDead && (*is)[i].Settle.State == saga.OperationDead
+		must(!settle && (!died || cancellable(def.Steps[i].Kind)), "S2.8", "%s must go on, and is exhausted by silence", def.Steps[i].Name)
 	}
 }
 
@@ -135,6 +143,12 @@ func checkCommands(h *history, def *saga.Definition, j *judged, must mustFunc) {
 	for _, c := range j.effects.Commands {
 		op := slot{c.Step, c.Phase}
 		last := h.last[op]
+		is := operation(def, &j.after, c.Step, c.Phase)
+		must(is.State == saga.OperationSent, "S2.12", "%s/%s is sent, and is %s by the same event", c.Step, c.Phase, is.State)
+		if c.Kind == saga.KindPivot && c.Phase == saga.PhaseTry && !is.Replaying {
+			fence := operation(def, &j.before, c.Step, saga.PhaseCancel)
+			must(!fence.Begun(), "S2.6", "%s is sent again beside its fence", c.Step)
+		}
 		must(c.Attempt == last.Attempt+1, "S1.1", "%s/%s attempt %d follows %d", c.Step, c.Phase, c.Attempt, last.Attempt)
 		must(c.ContentSHA256 == saga.ContentSHA256(c.Action, c.Body), "S1.4", "%s/%s has another body's hash", c.Step, c.Phase)
 		if last.Attempt > 0 {
