@@ -151,7 +151,7 @@ func letters() []mutant {
 		{
 			Name: "kept-bytes", Rule: "C5", By: []detector{tests("./coordinator", "TestUndecodableReply", "TestMessageDeadLetter")},
 			Without: "a message that cannot be understood is dropped",
-			Edits: swap(sources, `err := dlq.BuryMessage(ctx, c.cfg.Pool, d.Message, participant, saga.FaultUndecodable, cause.Error()); err != nil {`,
+			Edits: swap("coordinator/notices.go", `err := dlq.BuryMessage(ctx, tx, m, participant, saga.FaultUndecodable, cause.Error()); err != nil {`,
 				`err := ctx.Err(); err != nil && participant == dlq.CodeMoved {`),
 		},
 		{

@@ -8,14 +8,14 @@ import (
 )
 
 // forgeFor answers done to an operation: as another participant, for another tenant, about another revision or other
-// content; or to one that still waits to be sent.
+// content.
 func (w *world) forgeFor(r *record) {
 	for i, s := range r.tx.Steps {
 		op := s.Try
 		if s.Settle.Sent() {
 			op = s.Settle
 		}
-		if !op.State.Open() {
+		if !op.State.Open() || !op.Sent() {
 			continue
 		}
 		reply := saga.Reply{
@@ -23,7 +23,7 @@ func (w *world) forgeFor(r *record) {
 			Participant: r.def.Steps[i].Participant, Attempt: op.Attempt, Revision: op.Revision,
 			ContentSHA256: op.ContentSHA256, Outcome: saga.OutcomeDone, Result: saga.Payload{Data: []byte(forgedResult)},
 		}
-		w.falsify(&reply, op.Sent())
+		w.falsify(&reply)
 		m, err := wire.EncodeReply(reply, wire.ReplySubject(prefix, reply.Participant, 0))
 		if err != nil {
 			w.violated("S3", r.tx.ID, "a reply cannot be encoded: %v", err)
@@ -38,12 +38,9 @@ func (w *world) forgeFor(r *record) {
 const forgedResult = `"forged"`
 
 // falsify makes a reply one that must not be merged: of somebody else, or about something else than was sent.
-func (w *world) falsify(r *saga.Reply, sent bool) {
+func (w *world) falsify(r *saga.Reply) {
 	own, tenant := r.Participant, r.Tenant
 	switch n := w.rnd.IntN(5); {
-	case !sent: // that it is answered is enough
-		r.Attempt = 1
-		w.forged[r.Transaction] = true
 	case n < 2 && len(w.participants) > 1:
 		r.Participant = w.participants[0].name
 		if r.Participant == own {
