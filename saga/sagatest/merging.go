@@ -92,11 +92,16 @@ func checkAsked(h *history, def *saga.Definition, j *judged, must mustFunc) {
 	}
 }
 
-// checkAnswered: nobody is told that nothing was done when it was, by a commit whose answer was lost (C9).
+// checkAnswered: no operator is told that nothing was done when it was, by a commit whose answer was lost (C9). A client
+// who cancels is told how it stands, which may be another state by then.
 func (w *world) checkAnswered(it *item, err error) {
 	_, refused := errors.AsType[*saga.StateError](err)
-	_, replied := it.event.(saga.Replied)
-	if refused && it.stored && !replied && w.mode == Normal {
+	asked := false
+	switch it.event.(type) {
+	case saga.ReplayRequested, saga.DiscardRequested, saga.ResolveRequested:
+		asked = true
+	}
+	if refused && asked && it.stored && w.mode == Normal {
 		w.violated("C9", it.id, "%s was stored, and is answered %v", eventText(it.event), err)
 	}
 }
