@@ -200,7 +200,8 @@ func merging() []mutant {
 			Edits:   swap(merge, `case otherContent(*op, r):`, `case otherContent(*op, r) && false:`),
 		},
 		{
-			Name: "never-sent", Rule: "S2.10", By: by,
+			// Not the simulator: whoever obeys answers only what was sent.
+			Name: "never-sent", Rule: "S2.10", By: []detector{core},
 			Without: "a reply to an operation that was never sent is merged",
 			Edits:   swap(merge, `case !op.Sent() || op.Phase != r.Phase:`, `case (!op.Sent() || op.Phase != r.Phase) && false:`),
 		},
@@ -220,7 +221,8 @@ func merging() []mutant {
 			Edits:   swap(merge, `return m.isFence(step, r.Phase) && r.Code == FaultContradicts`, `return m.isFence(step, r.Phase) && r.Code == FaultContradicts && false`),
 		},
 		{
-			Name: "refusal-forward", Rule: "S2.7", By: by,
+			// Not the simulator: its participants obey, and Conclude turns such a refusal into a fault.
+			Name: "refusal-forward", Rule: "S2.7", By: []detector{core},
 			Without: "a refusal is merged for an operation that must go forward",
 			Edits: swap(merge, `case r.Outcome != OutcomeDone && r.Outcome != OutcomeFault && !refusable:`,
 				`case r.Outcome != OutcomeDone && r.Outcome != OutcomeFault && !refusable && false:`),
