@@ -178,7 +178,7 @@ verify-long: ## Race detector, fuzzing and crash tests (FUZZTIME=20s CRASH_COUNT
 	E2E_LONG=1 $(GO) test ./e2e -run Crash -count=$(CRASH_COUNT) -timeout 120m
 	@$(MAKE) crash
 	@$(MAKE) model
-	@$(MAKE) sim SEEDS=20000 ARGS=-every-cell
+	@$(MAKE) sim SEEDS=20000
 
 ##@ Keep
 

@@ -24,8 +24,9 @@ type order struct {
 	w       *world
 	answer  string // "": none yet
 	id      saga.ID
-	own     bool // the client made its id
-	refused bool // it was told that it is invalid
+	since   instant // when it was told that it is accepted
+	own     bool    // the client made its id
+	refused bool    // it was told that it is invalid
 	tries   int
 }
 
@@ -83,13 +84,13 @@ func (o *order) try() {
 		return
 	}
 	o.tries++
-	answered := false
+	answered, asked := false, w.now
 	w.ask(func(c *coordinator, done func(outcome)) { c.submit(o.submission, done) }, func(out outcome) {
 		if w.chance(clientLostAnswer) {
 			return
 		}
 		answered = true
-		o.told(out)
+		o.told(out, asked)
 	})
 	w.after(w.between(2*time.Second, 20*time.Second), func() {
 		if !answered && (o.requestID != "" || w.rnd.IntN(2) == 0) {
@@ -109,8 +110,9 @@ func (w *world) ask(do func(c *coordinator, done func(outcome)), answer func(out
 	})
 }
 
-// told takes an answer.
-func (o *order) told(out outcome) {
+// told takes an answer to what was asked at an instant. Two that were asked at the same time may be answered in any order:
+// that it came too late, by a coordinator that looked before the other has stored it.
+func (o *order) told(out outcome, asked instant) {
 	w := o.w
 	_, invalid := errors.AsType[*saga.InvalidError](out.err)
 	switch {
@@ -121,6 +123,7 @@ func (o *order) told(out outcome) {
 		w.violated("I-9", o.id, "request %s was answered %s, and before %s", o.requestID, out.answer, o.answer)
 	case out.err == nil:
 		o.accepted(out.answer)
+	case invalid && o.answer != "" && asked < o.since:
 	case invalid && (o.answer == "" || o.requestID == ""): // without a key nobody knows that it was accepted (X2)
 		o.refused = true
 	case errors.Is(out.err, errPastRetention) && w.gone[o.id]:
@@ -139,6 +142,9 @@ func (o *order) accepted(answer string) {
 		return
 	}
 	o.answer, o.id = answer, id
+	if first {
+		o.since = w.now
+	}
 	w.orders[id] = o
 	w.touch(id)
 	if !first {
