@@ -69,6 +69,9 @@ func (p *publisher) publish(it *published) {
 		p.settle(it, relay.Expired)
 		return
 	}
+	if !it.expiry.IsZero() && c.clock().After(it.expiry) {
+		c.w.violated("C12", it.row.about, "%s is published, whose attempt is over since %s", messageText{it.row.msg}, it.expiry)
+	}
 	c.w.note(it.row.about, c.name, "publishes %s", messageText{it.row.msg})
 	c.w.bag.publish(c.process, it.row.msg, it.row.about, func(err error) {
 		c.then(pointPubAcked, func() { p.settle(it, resultOf(err)) })
