@@ -85,7 +85,7 @@ func TestStatementsPrepare(t *testing.T) {
 	for _, all := range []map[string]string{coordinatorStatements(t), dlqStatements(t), notifyStatements(t)} {
 		for name, sql := range all {
 			err := w.pool.AcquireFunc(w.ctx(10*time.Second), func(c *pgxpool.Conn) error {
-				_, err := c.Conn().Prepare(t.Context(), "check_"+name, sql)
+				_, err := c.Conn().Prepare(t.Context(), "", sql) // unnamed: packages may use the same names
 				return err
 			})
 			if err != nil {
