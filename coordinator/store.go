@@ -123,7 +123,7 @@ func (s *store) queue(batch *pgx.Batch, writes []*write) ([]outbox.Message, erro
 		}
 		notices = noticesOf(notices, w)
 	}
-	if len(update.id)+len(rearm.id) > 0 {
+	if len(update.id)+len(rearm.id) > 1 { // a single one has no order
 		batch.Queue(sqlLock, append(append(ids{}, update.id...), rearm.id...))
 	}
 	if len(update.id) > 0 {
