@@ -11,7 +11,7 @@ import (
 type Passage struct {
 	gate  *Gate
 	asked []asked
-	seen  []observation
+	seen  []*observation // large, and passed on from passage to passage
 }
 
 // asked is an attempt that a flow let through, or parked.
@@ -42,7 +42,7 @@ func (p *Passage) Ask(r saga.SendRequest, now time.Time) (saga.Wait, time.Time) 
 
 // See notes what an event has changed.
 func (p *Passage) See(def *saga.Definition, before, after saga.Transaction, ev saga.Event) {
-	p.seen = append(p.seen, observation{def: def, before: before, after: after, event: ev})
+	p.seen = append(p.seen, &observation{def: def, before: before, after: after, event: ev})
 }
 
 // Take adds what another passage of the same gate asked for and saw.
@@ -66,8 +66,7 @@ func (p *Passage) Abandon() {
 
 // Stored tells the gate what has happened, now that it is committed.
 func (p *Passage) Stored(now time.Time) {
-	for i := range p.seen {
-		o := &p.seen[i]
+	for _, o := range p.seen {
 		p.gate.Observe(o.def, o.before, o.after, o.event, now)
 	}
 }
