@@ -33,6 +33,7 @@ const (
 	publishBatch  = 256 // messages given to the publisher at a time
 	settleBatch   = 1000
 	settleTimeout = 10 * time.Second
+	settleGather  = 10 * time.Millisecond // far below DefaultGrace, after which another relay publishes a row that is still there
 	pollTimeout   = 30 * time.Second
 )
 

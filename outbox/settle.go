@@ -47,13 +47,19 @@ func (s *settler) take() []settlement {
 	return taken
 }
 
-// settleLoop writes settlements until no more answers come and all are written, or ctx ends. There is no
-// linger: the first is written at once, and what comes meanwhile is the next batch.
+// settleLoop writes settlements until no more answers come and all are written, or ctx ends. Nobody waits for
+// them, so they gather for a moment: each would have a commit of its own otherwise.
 func (r *Relay) settleLoop(ctx context.Context, answersEnd <-chan struct{}) {
 	for {
-		r.settleAll(ctx)
 		select {
 		case <-r.settler.wake:
+		case <-answersEnd:
+		case <-ctx.Done():
+		}
+		gathered := time.NewTimer(settleGather)
+		select {
+		case <-gathered.C:
+			r.settleAll(ctx)
 		case <-answersEnd:
 			r.settleAll(ctx)
 			return
