@@ -42,6 +42,11 @@ type Config struct {
 	// DefaultConcurrency, or the pool's connections if they are fewer.
 	Concurrency int
 
+	// GroupMax is how many commands that wait may be carried out in one local transaction, with one commit; at most
+	// GroupMaxMax. Zero or one: none, each has its own. It is for handlers that take a few milliseconds and mostly succeed;
+	// what they set for the transaction (SET LOCAL, advisory locks) lasts for the commands behind them.
+	GroupMax int
+
 	// HandlerTimeout ends the context of a handler; zero: DefaultHandlerTimeout. What it did is rolled back and
 	// answered with retry. A handler that goes on for as long again, at most five seconds, is given up: its
 	// connection is closed under it.
@@ -106,6 +111,8 @@ func (c Config) validate() error {
 	case c.Concurrency > int(c.Pool.Config().MaxConns):
 		return fmt.Errorf("participant: Concurrency is %d, but the pool has only %d connections and each handler needs one; raise MaxConns of the pool or lower Concurrency",
 			c.Concurrency, c.Pool.Config().MaxConns)
+	case c.GroupMax < 0 || c.GroupMax > GroupMaxMax:
+		return fmt.Errorf("participant: GroupMax is %d; use 2 to %d, or 0 for no groups", c.GroupMax, GroupMaxMax)
 	case c.HandlerTimeout < 0 || c.LockTimeout < 0 || c.DrainTimeout < 0 || c.AckWait < 0:
 		return errors.New("participant: a timeout is negative; use 0 for the default")
 	case c.AckWait < ackWaitMin:
@@ -118,5 +125,5 @@ func (c Config) validate() error {
 	return nil
 }
 
-// grace is how long a handler may go on after its context has ended.
-func (c Config) grace() time.Duration { return min(c.HandlerTimeout, 5*time.Second) }
+// grace is how long a handler may go on after its context has ended, which had so long.
+func grace(limit time.Duration) time.Duration { return min(limit, 5*time.Second) }

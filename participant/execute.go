@@ -100,7 +100,7 @@ func (p *Participant) run(ctx context.Context, entry *Entry, cmd saga.Command, b
 	if h.external != nil {
 		return p.runExternal(ctx, entry, h.external, body, began)
 	}
-	ran, err := p.call(ctx, entry, h, cmd, body)
+	ran, err := p.call(ctx, entry, h, cmd, body, p.cfg.HandlerTimeout)
 	if err != nil {
 		return saga.Reply{}, err
 	}
@@ -173,13 +173,13 @@ type returned struct {
 	misuse error
 }
 
-// call runs a handler with its transaction.
-func (p *Participant) call(ctx context.Context, entry *Entry, h handler, cmd saga.Command, body wire.Body) (saga.Ran, error) {
-	hctx, cancel := context.WithTimeout(ctx, p.cfg.HandlerTimeout)
+// call runs a handler with its transaction, for so long at most.
+func (p *Participant) call(ctx context.Context, entry *Entry, h handler, cmd saga.Command, body wire.Body, limit time.Duration) (saga.Ran, error) {
+	hctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	conn := entry.Tx().Conn()
 	op, guard := operationOf(cmd), entry.tx.guard
-	r, ended := p.userCode(hctx, op, func(ctx context.Context) (r returned) {
+	r, ended := p.userCode(hctx, op, grace(limit), func(ctx context.Context) (r returned) {
 		r.result, r.err = h.run(ctx, entry.tx, op, body)
 		return r
 	}, guard.finish)
@@ -188,14 +188,14 @@ func (p *Participant) call(ctx context.Context, entry *Entry, h handler, cmd sag
 		if ctx.Err() != nil {
 			return saga.Ran{}, errUnanswered
 		}
-		return timedOut(p.cfg.HandlerTimeout), nil
+		return timedOut(limit), nil
 	}
 	status := conn.PgConn().TxStatus()
 	switch {
 	case r.misuse != nil:
 		return saga.Ran{Outcome: saga.OutcomeFault, Code: saga.FaultHandler, Reason: r.misuse.Error()}, nil
 	case conn.IsClosed() && ctx.Err() == nil && hctx.Err() != nil:
-		return timedOut(p.cfg.HandlerTimeout), nil
+		return timedOut(limit), nil
 	case conn.IsClosed(), ctx.Err() != nil && r.err != nil:
 		// Whatever the handler says, the reason is that the connection was lost or that time is over.
 		entry.Abandon(ctx)
@@ -211,7 +211,7 @@ func (p *Participant) call(ctx context.Context, entry *Entry, h handler, cmd sag
 // userCode calls f, which is user code, on a goroutine of its own; catches its panics, and calls finish after it.
 // Until the context has ended, and for the grace after it, it waits for f. Then it gives f up, and returns a
 // channel that says when it has ended; otherwise nil.
-func (p *Participant) userCode(ctx context.Context, op Operation, f func(context.Context) returned, finish func() error) (returned, <-chan returned) {
+func (p *Participant) userCode(ctx context.Context, op Operation, grace time.Duration, f func(context.Context) returned, finish func() error) (returned, <-chan returned) {
 	ended := make(chan returned, 1)
 	go func() {
 		var r returned
@@ -237,12 +237,12 @@ func (p *Participant) userCode(ctx context.Context, op Operation, f func(context
 		return r, nil
 	case <-ctx.Done():
 	}
-	grace := time.NewTimer(p.cfg.grace())
-	defer grace.Stop()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
 	select {
 	case r := <-ended:
 		return r, nil
-	case <-grace.C:
+	case <-timer.C:
 		p.log.ErrorContext(ctx, "handler does not return and is given up; its goroutine is lost until it does",
 			"operation", op.Key(), "action", op.Action, "attempt", op.Attempt)
 		return returned{}, ended

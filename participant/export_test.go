@@ -2,6 +2,7 @@ package participant
 
 import (
 	"context"
+	"time"
 
 	"github.com/sagacity-tx/sagacity/internal/bus"
 	"github.com/sagacity-tx/sagacity/saga"
@@ -32,3 +33,14 @@ func OnPublish(p *Participant, f func(bus.Message) error) {
 		}
 	}
 }
+
+// OneGroupAtATime makes groups as large as they can be, and their commands wait for each other for so long.
+func OneGroupAtATime(p *Participant, handler time.Duration) {
+	p.groups.atOnce, p.groups.time, p.groups.slow, p.groups.handler = 1, time.Minute, time.Minute, handler
+}
+
+// NoGroupTime makes every group commit after its first command.
+func NoGroupTime(p *Participant) { p.groups.time, p.groups.trips = 0, 0 }
+
+// OnGather calls f when a command begins to wait for a group, with how many wait.
+func OnGather(p *Participant, f func(waiting int)) { p.hooks.gather = f }

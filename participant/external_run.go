@@ -70,7 +70,7 @@ func (p *Participant) runExternal(ctx context.Context, entry *Entry, x *external
 func (e *effect) call(ctx context.Context, f func(context.Context) returned) (returned, <-chan returned) {
 	ctx, cancel := context.WithDeadline(ctx, e.userUntil)
 	defer cancel()
-	return e.p.userCode(ctx, operationOf(e.cmd), f, func() error { return nil })
+	return e.p.userCode(ctx, operationOf(e.cmd), grace(e.p.cfg.HandlerTimeout), f, func() error { return nil })
 }
 
 // ran translates what user code returned, if it did.

@@ -23,6 +23,7 @@ type publishFunc func(ctx context.Context, msgs []bus.Message, done func(i int, 
 type hooks struct {
 	at      func(point, saga.Command)
 	publish func(real publishFunc) publishFunc
+	gather  func(waiting int) // so many commands wait for a group
 }
 
 func (h *hooks) reach(p point, cmd saga.Command) {

@@ -16,6 +16,7 @@ import (
 
 const (
 	inHandPerHandler = 4           // commands taken for each handler that may run: some wait for the PubAck of their reply
+	inHandPerGroup   = 4           // the same for each command of a group: two groups may be under way
 	lifeDefault      = time.Minute // of a command that does not say how long the coordinator waits
 	againFirst       = 50 * time.Millisecond
 	againMax         = 2 * time.Second
@@ -29,6 +30,7 @@ type intake struct {
 	give     context.CancelFunc
 	draining <-chan struct{}
 
+	groups  *gather
 	places  chan struct{} // one per command in hand
 	running chan struct{} // one per command that uses the database
 	alone   chan struct{} // full while a command waits to be alone, or is: nothing is taken meanwhile
@@ -64,11 +66,12 @@ func (j *job) expired() bool { return time.Since(j.taken) > cmp.Or(j.cmd.Timeout
 func newIntake(ctx context.Context, p *Participant, b *bus.Bus) *intake {
 	in := &intake{
 		p: p, bus: b, draining: ctx.Done(),
-		places:  make(chan struct{}, inHandPerHandler*p.cfg.Concurrency),
+		places:  make(chan struct{}, max(inHandPerHandler*p.cfg.Concurrency, inHandPerGroup*p.cfg.GroupMax)),
 		running: make(chan struct{}, p.cfg.Concurrency),
 		alone:   make(chan struct{}, 1),
 		jobs:    map[*job]struct{}{}, steps: map[stepKey][]*job{},
 	}
+	in.groups = newGather(in)
 	in.handling, in.give = context.WithCancel(context.WithoutCancel(ctx))
 	return in
 }
@@ -82,7 +85,7 @@ func (in *intake) run(ctx context.Context) error {
 	err := in.bus.Consume(ctx, bus.Consumer{
 		Stream: bus.Commands, Durable: in.p.cfg.Name,
 		FilterSubjects: []string{wire.CommandSubject(in.p.cfg.Prefix, in.p.cfg.Name)},
-		AckWait:        in.p.cfg.AckWait, MaxBatch: in.p.cfg.Concurrency, DrainTimeout: in.p.cfg.DrainTimeout,
+		AckWait:        in.p.cfg.AckWait, MaxBatch: max(in.p.cfg.Concurrency, 2*in.p.cfg.GroupMax), DrainTimeout: in.p.cfg.DrainTimeout,
 	}, in.take)
 	in.give() // what has not ended by now is rolled back
 	in.mu.Lock()
@@ -241,6 +244,9 @@ func (in *intake) answer(j *job) (reply bus.Message, ok bool) {
 			in.p.log.Error("reply cannot be encoded", "operation", j.cmd.Key().String(), "error", err)
 		}
 		return reply, err == nil
+	}
+	if reply, ok := in.groups.answer(j); ok {
+		return reply, true
 	}
 	ok = in.again(j, "the database gave no answer", func() (err error) {
 		s := &seat{in: in}

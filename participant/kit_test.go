@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -48,6 +49,8 @@ type kit struct {
 	bus    *bus.Bus
 	log    *logBuffer
 
+	groupMax int // in TestInGroups
+
 	mu      sync.Mutex
 	got     []saga.Reply
 	arrived chan struct{}
@@ -58,6 +61,9 @@ func newKit(t *testing.T) *kit {
 	k := &kit{
 		t: t, pool: testdb.New(t, bankSchema), nc: testdb.NATS(t), prefix: testdb.Prefix(t),
 		log: &logBuffer{}, arrived: make(chan struct{}, 1),
+	}
+	if strings.HasPrefix(t.Name(), "TestInGroups/") {
+		k.groupMax = groupMax
 	}
 	var err error
 	if k.bus, err = bus.New(k.nc, bus.Config{Prefix: k.prefix, Logger: k.logger()}); err != nil {
@@ -143,7 +149,7 @@ func (r *running) stop() {
 func (k *kit) config() participant.Config {
 	return participant.Config{
 		Name: bankName, Pool: k.pool, NATS: k.nc, Prefix: k.prefix, Concurrency: 4, Logger: k.logger(),
-		AckWait: time.Second,
+		AckWait: time.Second, GroupMax: k.groupMax,
 	}
 }
 

@@ -30,7 +30,8 @@ type Participant struct {
 	absolve absolve
 	heard   atomic.Pointer[saga.ID] // the Saga-Floor of the last command; nil: none yet
 
-	hooks hooks // for tests
+	groups groupLimits
+	hooks  hooks // for tests
 }
 
 // New returns a participant that does nothing yet. It opens no connection.
@@ -39,7 +40,7 @@ func New(c Config) (*Participant, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	p := &Participant{cfg: c, log: c.Logger.With("component", "participant", "participant", c.Name), barrier: NewBarrier(c.Pool, c.LockTimeout), handlers: map[string]handler{}}
+	p := &Participant{cfg: c, log: c.Logger.With("component", "participant", "participant", c.Name), barrier: NewBarrier(c.Pool, c.LockTimeout), handlers: map[string]handler{}, groups: defaultGroupLimits}
 	if c.Tracer != nil {
 		p.tracer = c.Tracer.Tracer("github.com/sagacity-tx/sagacity/participant")
 	}

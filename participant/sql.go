@@ -43,4 +43,8 @@ SELECT held, coalesce(blocked, ''), dropped, deleted
 	sqlSavepoint  = `SAVEPOINT saga_handler`
 	sqlRollbackTo = `ROLLBACK TO SAVEPOINT saga_handler`
 	sqlCommit     = `COMMIT`
+
+	sqlSavepointGroup = `SAVEPOINT saga_operation`
+	sqlReleaseGroup   = `RELEASE SAVEPOINT saga_operation`
+	sqlUndoGroup      = `ROLLBACK TO SAVEPOINT saga_operation; RELEASE SAVEPOINT saga_operation`
 )

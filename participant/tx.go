@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/sagacity-tx/sagacity/internal/pg"
 )
 
 var errTxBusy = errors.New("participant: the handler's transaction is in use by another goroutine or by a callback")
@@ -21,6 +23,7 @@ type guard struct {
 	mu     sync.Mutex // held while the connection is used
 	over   bool
 	misuse error
+	busy   bool   // a statement failed because others were in the way, whatever the handler made of it
 	open   func() // closes the rows or batch results that are being read; nil: none
 }
 
@@ -37,7 +40,9 @@ func (g *guard) use(f func() error) error {
 	case g.conn.TxStatus() == 'I': // ended by SQL: a statement now would be a transaction of its own
 		return ErrTxOwned
 	}
-	return f()
+	err := f()
+	g.busy = g.busy || pg.IsRetryable(err)
+	return err
 }
 
 // finish ends the use of the connection, waits for a statement that is under way, and closes what is still
@@ -209,7 +214,12 @@ func (r *guardedRows) Err() error {
 }
 
 func (r *guardedRows) Next() (more bool) {
-	_ = r.use(func() error { more = r.rows.Next(); return nil })
+	_ = r.use(func() error {
+		if more = r.rows.Next(); more {
+			return nil
+		}
+		return r.rows.Err()
+	})
 	return more
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sagacity-tx/sagacity/bench"
+	"github.com/sagacity-tx/sagacity/participant"
 )
 
 // benchConfig is what the flags of bench say.
@@ -28,6 +29,7 @@ type benchConfig struct {
 	InProcess   bool
 	Connections int
 	Lanes       int
+	Group       int // of the banks, see participant.Config.GroupMax
 	Format      string
 	CPUProfile  string
 	Log         *slog.Logger
@@ -66,6 +68,7 @@ func newBench() *cobra.Command {
 	f.BoolVar(&cfg.InProcess, "in-process", false, "call the engine directly instead of over HTTP")
 	f.IntVar(&cfg.Connections, "connections", defaultConnections, "most connections of the coordinator to PostgreSQL")
 	f.IntVar(&cfg.Lanes, "lanes", 0, "concurrent batches of the coordinator (default: its own)")
+	f.IntVar(&cfg.Group, "group", 0, "commands that the banks carry out in one local transaction (default: each has its own)")
 	f.StringVar(&cfg.CPUProfile, "cpuprofile", "", "write a CPU profile of this process to a file")
 	choiceFlag(cmd, &cfg.Format, "output", "o", []string{formatTable, formatJSON, formatMarkdown}, "how to print the figures")
 	_ = cmd.RegisterFlagCompletionFunc("work", cobra.FixedCompletions(workNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
@@ -91,6 +94,8 @@ func (c *benchConfig) validate() error {
 		}
 	}
 	switch {
+	case c.Group < 0 || c.Group > participant.GroupMaxMax:
+		return usageError("--group is %d; use 2 to %d, or 0 for none", c.Group, participant.GroupMaxMax)
 	case len(c.Clients) == 0 || len(c.Work) == 0:
 		return usageError("nothing to measure; give --clients and --work")
 	case c.Duration <= 0 || c.Warmup < 0:

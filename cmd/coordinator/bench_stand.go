@@ -51,7 +51,7 @@ func startStand(ctx context.Context, cfg benchConfig) (_ *stand, err error) {
 	e.later(func() error { return e.cluster.Stop(context.WithoutCancel(ctx)) })
 	dev := devConfig{serverConfig: serverConfig{
 		Prefix: benchPrefix, Listen: "127.0.0.1:0", Connections: cfg.Connections, Lanes: cfg.Lanes, Log: cfg.Log,
-	}}
+	}, Group: cfg.Group}
 	if err := e.startServer(ctx, dev); err != nil {
 		return s, err
 	}

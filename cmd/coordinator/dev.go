@@ -29,6 +29,7 @@ type devConfig struct {
 	Exit      bool
 	JSON      bool
 	Sabotage  string
+	Group     int    // of the banks, see participant.Config.GroupMax
 	LogPath   string // "" with --ephemeral
 }
 

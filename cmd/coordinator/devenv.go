@@ -162,7 +162,7 @@ func (e *devEnv) startBank(ctx context.Context, cfg devConfig, name, database st
 	b := &demo.Bank{Name: name, Pool: pool}
 	b.Start = func() error {
 		p, err := bank.NewParticipant(name, pool, e.nc, func(c *participant.Config) {
-			c.Prefix, c.Logger, c.Concurrency = cfg.Prefix, cfg.Log, bankConnections-2
+			c.Prefix, c.Logger, c.Concurrency, c.GroupMax = cfg.Prefix, cfg.Log, bankConnections-2, cfg.Group
 		})
 		if err != nil {
 			return err
