@@ -44,6 +44,8 @@
 //   - The handler of an operation takes effect at most once, however often its command comes (I-3).
 //   - A try that comes after its cancel never runs; a cancel whose try never ran succeeds without user code.
 //   - A command is acknowledged only after the local commit and the PubAck of its reply (B5).
+//   - With Config.GroupMax commands that wait share one local transaction; nothing of it is answered before its commit, and
+//     one command that fails does not undo the others. See docs/adr/0015-groups.md.
 //   - At most Config.Concurrency handlers run at a time, each with one connection of the pool. Commands of one
 //     step run one after the other.
 //   - A handler cannot end its transaction, use it after it has returned, or use it from two goroutines at

@@ -34,6 +34,7 @@ func TestConfig(t *testing.T) {
 		"the pool has only 4":        func(c *participant.Config) { c.Concurrency = 5 },
 		"a timeout is negative":      func(c *participant.Config) { c.HandlerTimeout = -1 },
 		"DeliveriesMax is -1":        func(c *participant.Config) { c.DeliveriesMax = -1 },
+		"GroupMax is 65":             func(c *participant.Config) { c.GroupMax = 65 },
 		"subject prefix is":          func(c *participant.Config) { c.Prefix = "a b" },
 		"AckWait is 1ms; use 100ms ": func(c *participant.Config) { c.AckWait = time.Millisecond },
 	} {
