@@ -16,11 +16,8 @@ import (
 	"github.com/sagacity-tx/sagacity/dlq"
 	"github.com/sagacity-tx/sagacity/internal/bank"
 	"github.com/sagacity-tx/sagacity/internal/bus"
-	"github.com/sagacity-tx/sagacity/internal/migrate"
+	"github.com/sagacity-tx/sagacity/internal/schema"
 	"github.com/sagacity-tx/sagacity/internal/testdb"
-	coordinatorsql "github.com/sagacity-tx/sagacity/migrations/coordinator"
-	dlqsql "github.com/sagacity-tx/sagacity/migrations/dlq"
-	outboxsql "github.com/sagacity-tx/sagacity/migrations/outbox"
 	"github.com/sagacity-tx/sagacity/outbox"
 	"github.com/sagacity-tx/sagacity/participant"
 	"github.com/sagacity-tx/sagacity/saga"
@@ -268,13 +265,7 @@ func newWorld(t *testing.T) *world {
 }
 
 func migrateCoordinator(ctx context.Context, dsn string) error {
-	if _, err := migrate.Up(ctx, dsn, outboxsql.FS, "outbox"); err != nil {
-		return err
-	}
-	if _, err := migrate.Up(ctx, dsn, dlqsql.FS, "dlq"); err != nil {
-		return err
-	}
-	_, err := migrate.Up(ctx, dsn, coordinatorsql.FS, "coordinator")
+	_, err := schema.Up(ctx, dsn)
 	return err
 }
 

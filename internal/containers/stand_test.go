@@ -29,11 +29,8 @@ import (
 	"github.com/sagacity-tx/sagacity/coordinator/client"
 	"github.com/sagacity-tx/sagacity/internal/bank"
 	"github.com/sagacity-tx/sagacity/internal/bus"
-	"github.com/sagacity-tx/sagacity/internal/migrate"
 	"github.com/sagacity-tx/sagacity/internal/pg"
-	coordinatorsql "github.com/sagacity-tx/sagacity/migrations/coordinator"
-	dlqsql "github.com/sagacity-tx/sagacity/migrations/dlq"
-	outboxsql "github.com/sagacity-tx/sagacity/migrations/outbox"
+	"github.com/sagacity-tx/sagacity/internal/schema"
 	"github.com/sagacity-tx/sagacity/outbox"
 	"github.com/sagacity-tx/sagacity/participant"
 )
@@ -169,14 +166,8 @@ func (s *stand) startCoordinator(ctx context.Context) {
 	t := s.t
 	t.Helper()
 	dsn := s.dsn("coordinator")
-	for _, err := range []error{
-		errorOf(migrate.Up(ctx, dsn, outboxsql.FS, "outbox")),
-		errorOf(migrate.Up(ctx, dsn, dlqsql.FS, "dlq")),
-		errorOf(migrate.Up(ctx, dsn, coordinatorsql.FS, "coordinator")),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+	if _, err := schema.Up(ctx, dsn); err != nil {
+		t.Fatal(err)
 	}
 	pool, err := pg.Open(ctx, pg.Config{DSN: dsn, MaxConns: 12})
 	if err != nil {
@@ -211,7 +202,6 @@ func (s *stand) startCoordinator(ctx context.Context) {
 	}
 }
 
-func errorOf[T any](_ T, err error) error { return err }
 
 // startBank starts a bank on its own database, with a role that sees no other.
 func (s *stand) startBank(ctx context.Context, name, account string) *pgxpool.Pool {
