@@ -120,7 +120,7 @@ func TestUnknownReplay(t *testing.T) {
 			t.Parallel()
 			var armed atomic.Bool
 			w, flaky := through(t, func(r pgproxy.Round) pgproxy.Cut {
-				if r.Statements >= 7 && armed.CompareAndSwap(true, false) { // settings, lock, update, operation, dead letter, audit, outbox
+				if r.Statements >= 6 && armed.CompareAndSwap(true, false) { // settings, update, operation, dead letter, audit, outbox
 					return cut
 				}
 				return pgproxy.None
