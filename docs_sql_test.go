@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -177,7 +178,7 @@ func TestOperationsSQL(t *testing.T) {
 	}
 	coordinatorConn, bankConn := acquire(t, w.pool), acquire(t, w.bank)
 	ran := 0
-	for _, f := range readPage(t, "docs/operations.md").fences {
+	for _, f := range slices.Concat(readPage(t, "docs/operations.md").fences, readPage(t, "docs/security.md").fences) {
 		if f.lang != "sql" {
 			continue
 		}

@@ -35,7 +35,7 @@ func TestSnippets(t *testing.T) {
 				// TestReadme
 			case f.lang == "json":
 				checkJSON(t, f)
-			case f.lang == "sql" && (path == "docs/operations.md" || path == "docs/participants.md"):
+			case f.lang == "sql" && (path == "docs/operations.md" || path == "docs/security.md" || path == "docs/participants.md"):
 				// TestOperationsSQL, TestBarrierSession
 			case f.lang == "text" && f.marker == "signatures":
 				// TestBarrierSignatures

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { testdb.Main(m) }
 // guide are the pages whose every block is checked.
 var guide = []string{
 	"README.md", "docs/README.md", "docs/definitions.md", "docs/participants.md", "docs/operations.md", "docs/reliability.md",
-	"docs/faq.md",
+	"docs/security.md", "docs/faq.md",
 }
 
 // TestReadme: the service and the submission that it shows are files that are compiled, tested and run.

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,6 +84,7 @@ type LetterParams struct {
 	Approval   uuid.UUID // that a replay uses (D4); zero: none
 	BreakGlass bool      // a replay approves itself, because no second person is there (E3)
 	input      saga.Payload
+	Tenant     string // only one of this tenant; "": of any
 }
 
 // ResolveParams says who resolves which transaction, and why.
@@ -91,11 +93,13 @@ type ResolveParams struct {
 	Transaction saga.ID
 	Version     int64 // of the transaction that the operator saw; zero: whatever it is now
 	Reason      string
+	Tenant      string // only one of this tenant; "": of any
 }
 
 // What operators do, as the audit calls it.
 const (
 	actionResolve = "resolve"
+	actionCancel  = "cancel"
 )
 
 // Replay sends a dead letter's operation again, with the same identity, once (D2). What is unknown or in conflict needs
@@ -131,7 +135,7 @@ func (a Admin) actFor(ctx context.Context, action saga.LetterAction, p LetterPar
 	for range staleMax {
 		var l judged
 		l, err = a.judge(ctx, action, p)
-		entry.Tenant = l.Tenant
+		entry.Tenant = cmp.Or(p.Tenant, l.Tenant)
 		if err != nil {
 			break
 		}
@@ -157,6 +161,9 @@ func (a Admin) judge(ctx context.Context, action saga.LetterAction, p LetterPara
 	l.action, l.params = action, p
 	if l.DeadLetter, err = dlq.Get(ctx, a.c.cfg.Pool, p.DeadLetter); err != nil {
 		return l, err
+	}
+	if !inScope(p.Tenant, l.Tenant) {
+		return l, dlq.ErrNotFound
 	}
 	if err = l.Propose(ctx, a.c.cfg.Pool); err != nil { // after the dead letter, whose version the action names
 		return l, err
@@ -213,8 +220,8 @@ func (a Admin) Resolve(ctx context.Context, p ResolveParams) (View, error) {
 	var view *View
 	switch {
 	case err != nil:
-	case found[p.Transaction] == nil:
-		err = ErrNotFound
+	case found[p.Transaction] == nil || !inScope(p.Tenant, found[p.Transaction].tx.Tenant):
+		entry.Tenant, err = p.Tenant, ErrNotFound
 	default:
 		entry.Tenant = found[p.Transaction].tx.Tenant
 		view, err = a.carryOut(ctx, &item{id: p.Transaction, audit: &entry, version: p.Version, event: saga.ResolveRequested{}})
@@ -223,6 +230,14 @@ func (a Admin) Resolve(ctx context.Context, p ResolveParams) (View, error) {
 		return View{}, err
 	}
 	return *view, nil
+}
+
+// inScope reports whether an operator of the tenant scope, "" for all, may act on what is the tenant's.
+func inScope(scope, tenant string) bool { return scope == "" || scope == tenant }
+
+// RecordDenied records a call that was not let in, or that asked for what is not the caller's (D6).
+func (a Admin) RecordDenied(ctx context.Context, e dlq.AuditEntry) error {
+	return dlq.InsertAudit(ctx, a.c.cfg.Pool, e)
 }
 
 // carryOut judges an operator's event in its lane, and stores it with its audit entry.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sagacity-tx/sagacity/coordinator"
 	"github.com/sagacity-tx/sagacity/coordinator/api"
+	"github.com/sagacity-tx/sagacity/coordinator/token"
 	"github.com/sagacity-tx/sagacity/internal/pgproxy"
 	"github.com/sagacity-tx/sagacity/internal/testdb"
 	sdk "github.com/sagacity-tx/sagacity/participant"
@@ -270,7 +271,7 @@ func (x *experiment) start() {
 	x.handler.Store(api.New(api.Config{
 		Coordinator: c, Log: quietLog,
 		Authenticate: func(*http.Request) (api.Identity, error) {
-			return api.Identity{Tenant: caller.Tenant, Client: caller.Client}, nil
+			return api.Identity{Tenant: caller.Tenant, Client: caller.Client, Roles: token.Client}, nil
 		},
 	}))
 	if x.cut.Load() == 0 && x.w.count(`SELECT count(*) FROM definitions`) == 0 { // stored before anything breaks, and takes no effect

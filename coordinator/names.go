@@ -65,6 +65,9 @@ const nameTTL = time.Second
 const (
 	actionRegister = "register_definition"
 	actionDrain    = "drain_definition"
+
+	// objectUnregistered stands in the audit for a name that is not registered: it may be a token in the wrong place.
+	objectUnregistered = "a definition that is not registered"
 )
 
 const definitionColumns = `name, version, state, sha256, created_at`
@@ -149,6 +152,9 @@ func (c *Coordinator) DrainDefinition(ctx context.Context, p DrainParams) (d Reg
 		return err
 	})
 	c.store.definitions.forgetName(p.Name, p.Version)
+	if errors.Is(err, ErrNotFound) {
+		entry.Object = objectUnregistered
+	}
 	if err := c.Admin().recordRefusal(ctx, entry, writeError("draining "+entry.Object, err)); err != nil {
 		return RegisteredDefinition{}, err
 	}

@@ -98,11 +98,11 @@ func TestRegisterDefinition(t *testing.T) {
 		t.Errorf("the newest active one is %+v, %v", d, err)
 	}
 	for query, want := range map[string]int{
-		`SELECT count(*) FROM audit WHERE action = 'register_definition' AND allowed`:                            2,
-		`SELECT count(*) FROM audit WHERE action = 'register_definition' AND NOT allowed AND object = 'order@1'`: 1,
-		`SELECT count(*) FROM audit WHERE action = 'drain_definition' AND allowed AND reason = 'old'`:            1,
-		`SELECT count(*) FROM audit WHERE action = 'drain_definition' AND NOT allowed AND object = 'order@3'`:    1,
-		`SELECT count(*) FROM definition_names`:                                                                  2,
+		`SELECT count(*) FROM audit WHERE action = 'register_definition' AND allowed`:                                                     2,
+		`SELECT count(*) FROM audit WHERE action = 'register_definition' AND NOT allowed AND object = 'order@1'`:                          1,
+		`SELECT count(*) FROM audit WHERE action = 'drain_definition' AND allowed AND reason = 'old'`:                                     1,
+		`SELECT count(*) FROM audit WHERE action = 'drain_definition' AND NOT allowed AND object = 'a definition that is not registered'`: 1,
+		`SELECT count(*) FROM definition_names`: 2,
 	} {
 		if n := w.count(query); n != want {
 			t.Errorf("%d, want %d: %s", n, want, query)

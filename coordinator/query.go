@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/sagacity-tx/sagacity/dlq"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -27,7 +28,7 @@ func (c *Coordinator) find(ctx context.Context, caller Caller, id saga.ID) (*rec
 		return nil, err
 	}
 	r := found[id]
-	if r == nil || r.caller() != caller {
+	if r == nil || !caller.reaches(r) {
 		return nil, c.store.absent(ctx, id)
 	}
 	return r, nil
@@ -82,7 +83,8 @@ func (c *Coordinator) List(ctx context.Context, caller Caller, f Filter) ([]View
 		f.Limit = 50
 	}
 	before := pgtype.UUID{Bytes: f.Before, Valid: !f.Before.IsZero()}
-	rows, err := c.cfg.Pool.Query(ctx, sqlListTransactions, caller.Tenant, caller.Client, before, string(f.Status),
+	tenant, client := caller.selects()
+	rows, err := c.cfg.Pool.Query(ctx, sqlListTransactions, tenant, client, before, string(f.Status),
 		f.Definition, f.Suspended, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("listing transactions: %w", err)
@@ -165,12 +167,24 @@ func (c *Coordinator) getNow(ctx context.Context, caller Caller, id saga.ID) (Vi
 
 // Cancel asks to cancel the caller's transaction (S2.9). The returned view tells what came of it: cancelling
 // or cancelled; running while a pivot's outcome is being found out. A *saga.StateError says that it is too
-// late.
+// late. Who cancels what is not its own is recorded in the audit (D6).
 func (c *Coordinator) Cancel(ctx context.Context, caller Caller, id saga.ID, reason string) (View, error) {
-	if _, err := c.find(ctx, caller, id); err != nil {
+	r, err := c.find(ctx, caller, id)
+	if err != nil {
 		return View{}, err
 	}
-	o, err := c.ask(ctx, &item{id: id, event: saga.CancelRequested{Reason: text(reason)}})
+	it := &item{id: id, event: saga.CancelRequested{Reason: text(reason)}}
+	if caller.owns(r) {
+		return c.cancel(ctx, it)
+	}
+	entry := dlq.AuditEntry{Actor: caller.Actor, Action: actionCancel, Object: id.String(), Allowed: true, Reason: reason, Tenant: r.tx.Tenant}
+	it.audit = &entry
+	view, err := c.cancel(ctx, it)
+	return view, c.Admin().recordRefusal(ctx, entry, err)
+}
+
+func (c *Coordinator) cancel(ctx context.Context, it *item) (View, error) {
+	o, err := c.ask(ctx, it)
 	if err != nil {
 		return View{}, err
 	}

@@ -12,6 +12,45 @@ import (
 type Caller struct {
 	Tenant string
 	Client string
+	Reach  Reach  // whose transactions it may see and cancel beside its own
+	Actor  string // with a reach: its name in the audit
+}
+
+// Reach says whose transactions a caller gets at. The zero value is its own.
+type Reach int
+
+// The reaches of callers.
+const (
+	ReachOwn    Reach = iota // of its tenant and client (S1.2)
+	ReachTenant              // of all clients of its tenant
+	ReachAll                 // of all tenants
+)
+
+// owns reports whether the transaction was submitted by the caller.
+func (c Caller) owns(r *record) bool { return r.tx.Tenant == c.Tenant && r.client == c.Client }
+
+// reaches reports whether the caller may see the transaction (I-14).
+func (c Caller) reaches(r *record) bool {
+	switch c.Reach {
+	case ReachAll:
+		return true
+	case ReachTenant:
+		return r.tx.Tenant == c.Tenant
+	default:
+		return c.owns(r)
+	}
+}
+
+// selects returns tenant and client of the transactions that the caller may see; nil: any.
+func (c Caller) selects() (tenant, client *string) {
+	switch c.Reach {
+	case ReachAll:
+		return nil, nil
+	case ReachTenant:
+		return &c.Tenant, nil
+	default:
+		return &c.Tenant, &c.Client
+	}
 }
 
 // record is a transaction as the store holds it: the pure part and what the coordinator knows beside it.
@@ -28,8 +67,6 @@ type record struct {
 	bodyBytes      int       // of the submission, which the inputs are parts of and keep in memory
 	bytes          int       // as the cache counts it
 }
-
-func (r *record) caller() Caller { return Caller{Tenant: r.tx.Tenant, Client: r.client} }
 
 // request is what identifies the submission that began the transaction.
 func (r *record) request() *saga.Request {

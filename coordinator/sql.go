@@ -154,7 +154,8 @@ SELECT t.id, t.version, t.status, t.suspended, t.tenant, t.client, COALESCE(t.re
        COALESCE(t.why_reason, ''), t.created_at, t.start_at, t.deadline, t.decided_at, t.finished_at, t.wake_at,
        COALESCE(t.traceparent, ''), COALESCE(t.tracestate, '')
   FROM transactions t
- WHERE t.tenant = $1 AND t.client = $2
+ WHERE ($1::text IS NULL OR t.tenant = $1)
+   AND ($2::text IS NULL OR t.client = $2)
    AND ($3::uuid IS NULL OR t.id < $3)
    AND ($4::text = '' OR t.status = $4)
    AND ($5::text = '' OR t.definition_name = $5)

@@ -34,7 +34,7 @@ func TestTenTimesTheLimit(t *testing.T) {
 	w.coordinators[0].kill()
 	p := startProcess(t, spec{
 		name: "coordinator serve limited", ready: "API on ", env: w.env("coordinator"),
-		args: []string{"serve", "--listen", "127.0.0.1:0", "--submissions-per-second", strconv.Itoa(limit)},
+		args: []string{"serve", "--anonymous", "--listen", "127.0.0.1:0", "--submissions-per-second", strconv.Itoa(limit)},
 	})
 	address, err := addressIn(p.announced)
 	if err != nil {

@@ -116,7 +116,7 @@ func (w *world) startCoordinator(t *testing.T, n int) {
 		name += fmt.Sprintf(" %d", n+1)
 	}
 	p := startProcess(t, spec{
-		name: name, args: []string{"serve", "--listen", "127.0.0.1:0"}, env: w.env("coordinator"), ready: "API on ",
+		name: name, args: []string{"serve", "--anonymous", "--listen", "127.0.0.1:0"}, env: w.env("coordinator"), ready: "API on ",
 	})
 	address, err := addressIn(p.announced)
 	if err != nil {

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"os"
 	"strings"
 
 	"github.com/sagacity-tx/sagacity/coordinator/api"
+	"github.com/sagacity-tx/sagacity/coordinator/token"
 )
 
 // Where the token comes from. Arguments are visible to everyone on a machine, so a flag may name its file only.
@@ -25,49 +25,58 @@ func readToken(file string) (string, error) {
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return "", usageError("read the token: %w; check %s", err, envTokenFile)
+		return "", usageError("read the token: %w; check --token-file (%s)", err, envTokenFile)
 	}
 	defer func() { _ = f.Close() }()
 	text, err := io.ReadAll(io.LimitReader(f, api.TokenBytesMax+2)) // a token that is too long stays too long
 	if err != nil {
-		return "", usageError("read the token: %w; check %s", err, envTokenFile)
+		return "", usageError("read the token: %w; check --token-file (%s)", err, envTokenFile)
 	}
 	token := strings.TrimSpace(string(text))
 	if token == "" {
-		return "", usageError("the token file %s is empty; check %s", file, envTokenFile)
+		return "", usageError("the token file %s is empty; check --token-file (%s)", file, envTokenFile)
 	}
 	return token, nil
 }
 
-// authenticator lets in whoever has the token, or without one whoever is on this machine.
-func authenticator(token string) (api.Authenticator, error) {
-	if token == "" {
-		return api.Loopback(), nil
+// authenticator lets in whoever has a token of the database or the configured one, and with Anonymous whoever is on this
+// machine and sends none.
+func authenticator(cfg *serverConfig, tokens api.Tokens) (api.Authenticator, error) {
+	known := api.Bearer(tokens)
+	if cfg.Token != "" {
+		configured, err := api.ConfiguredToken(cfg.Token, api.Identity{
+			Tenant: "default", Client: "cluster", Actor: "cluster", Roles: token.AllRoles, AllTenants: true,
+		})
+		if err != nil {
+			return nil, usageError("%w (%s, %s)", err, envTokenFile, envToken)
+		}
+		known = api.Either(configured, known)
 	}
-	auth, err := api.Token(token, api.Identity{Tenant: "default", Client: "cluster", Actor: "cluster", Operator: true})
-	if err != nil {
-		return nil, usageError("%w (%s, %s)", err, envTokenFile, envToken)
+	if cfg.Anonymous {
+		known = api.WithoutCredential(api.Loopback(), known)
 	}
-	return auth, nil
+	return known, nil
 }
 
 // checkListen makes sure that others reach the address only with a token, and that someone has thought of the
 // token's way through the network.
-func checkListen(cfg serverConfig) error {
+func checkListen(cfg *serverConfig) error {
 	host, _, err := net.SplitHostPort(cfg.Listen)
 	if err != nil {
 		return usageError("--listen is %q: %w; give host:port, for example 127.0.0.1:8080", cfg.Listen, err)
+	}
+	if (cfg.TLSCert == "") != (cfg.TLSKey == "") {
+		return usageError("--tls-cert and --tls-key belong together; give both")
 	}
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
 	var missing []string
-	if cfg.Token == "" {
-		missing = append(missing, fmt.Sprintf("a token: set %s or --token-file to a file that holds at least %d characters, as of \"openssl rand -hex 32\"",
-			envTokenFile, api.TokenBytesMin))
+	if cfg.Anonymous {
+		missing = append(missing, "authentication: leave --anonymous out, which is for this machine only, and make tokens with \"coordinator token create\"")
 	}
-	if !cfg.WithoutTLS {
-		missing = append(missing, "--without-tls: this version has no TLS, so say that the network is private, or that a proxy in front ends TLS")
+	if cfg.TLSCert == "" && !cfg.WithoutTLS {
+		missing = append(missing, "TLS: give --tls-cert and --tls-key, or --without-tls to say that the network is private, or that a proxy in front ends TLS")
 	}
 	if len(missing) > 0 {
 		return usageError("--listen is %q, which others can reach; without more the API is on loopback only, as on 127.0.0.1. It needs %s",
@@ -77,4 +86,5 @@ func checkListen(cfg serverConfig) error {
 }
 
 // adviceToken is said when the coordinator wants a token, or another one.
-const adviceToken = "set " + envTokenFile + " to a file that holds the coordinator's token, or " + envToken + " to the token"
+const adviceToken = "give --token-file or set " + envTokenFile + ", a file that holds your token, or set " + envToken + " to the token; " +
+	"\"coordinator token create\" makes one"

@@ -31,28 +31,27 @@ func tokenFile(t *testing.T, text string) string {
 	return path
 }
 
-// What listens where others reach it needs a token, and someone who has thought of TLS. It says what to set.
+// What listens where others reach it needs tokens and TLS. It says what to set.
 func TestServeRefusesToListen(t *testing.T) {
 	noTokens(t)
-	const noToken, noTLS = "SAGACITY_TOKEN_FILE or --token-file", "--without-tls"
-	good := tokenFile(t, testToken+"\n")
+	const noAuth, noTLS = "leave --anonymous out", "give --tls-cert and --tls-key, or --without-tls"
 	for _, c := range []struct {
 		args    string
 		says    []string
 		saysNot string
 	}{
-		{"--listen 0.0.0.0:8080", []string{noToken, noTLS, "loopback"}, "nothing"},
-		{"--listen :8080", []string{noToken, noTLS}, "nothing"},
-		{"--listen [::]:8080", []string{noToken, noTLS}, "nothing"},
-		{"--listen 10.1.2.3:8080", []string{noToken, noTLS}, "nothing"},
-		{"--listen coordinator:8080", []string{noToken, noTLS}, "nothing"},
-		{"--listen localhost.example:8080", []string{noToken, noTLS}, "nothing"},
-		{"--listen 0.0.0.0:8080 --without-tls", []string{noToken}, noTLS + ":"},
-		{"--listen 0.0.0.0:8080 --token-file " + good, []string{noTLS}, noToken},
+		{"--listen 0.0.0.0:8080", []string{noTLS, "loopback"}, noAuth},
+		{"--listen :8080", []string{noTLS}, noAuth},
+		{"--listen [::]:8080", []string{noTLS}, noAuth},
+		{"--listen 10.1.2.3:8080", []string{noTLS}, noAuth},
+		{"--listen coordinator:8080", []string{noTLS}, noAuth},
+		{"--listen localhost.example:8080", []string{noTLS}, noAuth},
+		{"--listen 0.0.0.0:8080 --anonymous", []string{noAuth, noTLS, "coordinator token create"}, "nothing"},
+		{"--listen 0.0.0.0:8080 --anonymous --without-tls", []string{noAuth}, noTLS},
 		{"--listen 8080", []string{"give host:port"}, "nothing"},
-		{"--token-file " + tokenFile(t, testToken[1:]), []string{"at least 32 characters", envTokenFile}, testToken[1:]},
-		{"--token-file " + tokenFile(t, testToken+"\x00"), []string{"letters, digits"}, testToken},
-		{"--token-file " + tokenFile(t, strings.Repeat("secret", 1000)), []string{"at most 1024"}, "secret"},
+		{"--tls-cert x.pem", []string{"--tls-cert and --tls-key belong together"}, "nothing"},
+		{"--listen 0.0.0.0:8080 --tls-key x.pem", []string{"--tls-cert and --tls-key belong together"}, "nothing"},
+		{"--tls-cert /nonexistent/x.pem --tls-key /nonexistent/y.pem", []string{"no such file", "check --tls-cert"}, "nothing"},
 		{"--token-file " + tokenFile(t, " \n"), []string{"is empty"}, "nothing"},
 		{"--token-file /nonexistent/token", []string{"no such file", envTokenFile}, "nothing"},
 	} {
@@ -60,6 +59,19 @@ func TestServeRefusesToListen(t *testing.T) {
 		r := command(t, nil, args...).want(t, exitUsage, c.says...)
 		if strings.Contains(r.stderr, c.saysNot) {
 			t.Errorf("%s says %q: %s", c.args, c.saysNot, r.stderr)
+		}
+	}
+}
+
+// A configured token that could be guessed is refused, without being shown.
+func TestConfiguredTokensThatAreRefused(t *testing.T) {
+	t.Parallel()
+	for token, says := range map[string]string{
+		testToken[1:]: "at least 32 characters", testToken + "\x00": "letters, digits", strings.Repeat("secret", 1000): "at most 1024",
+	} {
+		_, err := authenticator(&serverConfig{Token: token}, nil)
+		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), envTokenFile) || strings.Contains(err.Error(), token) {
+			t.Errorf("got %v", err)
 		}
 	}
 }

@@ -113,7 +113,7 @@ func (e *devEnv) startServer(ctx context.Context, cfg devConfig) error {
 		return err
 	}
 	sc := cfg.serverConfig
-	sc.DatabaseURL, sc.NATSURL = dsn, e.cluster.NATSURL()
+	sc.DatabaseURL, sc.NATSURL, sc.Anonymous = dsn, e.cluster.NATSURL(), true
 	if e.server, err = newServer(ctx, sc); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func newWorld(t *testing.T) *world {
 	prefix, log := testdb.Prefix(t), slog.New(slog.DiscardHandler)
 	s, err := newServer(t.Context(), serverConfig{
 		DatabaseURL: testdb.NewDSN(t, coordinatorSchema), NATSURL: testdb.Cluster(t).NATSURL(), Prefix: prefix,
-		Listen: "127.0.0.1:0", Connections: 6, Lanes: 2, Log: log,
+		Listen: "127.0.0.1:0", Anonymous: true, Connections: 6, Lanes: 2, Log: log,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -20,9 +20,10 @@ import (
 
 // remote is the coordinator that a command talks to, and how it prints what comes back.
 type remote struct {
-	server string
-	format string
-	client *client.Client
+	server    string
+	tokenFile string
+	format    string
+	client    *client.Client
 }
 
 const defaultServer = "http://127.0.0.1:8080"
@@ -38,6 +39,7 @@ func newGroup(use, short, long string, r *remote) *cobra.Command {
 	}
 	r.format = formatTable
 	cmd.PersistentFlags().StringVar(&r.server, "server", "", "URL of the coordinator (SAGACITY_SERVER; default "+defaultServer+")")
+	cmd.PersistentFlags().StringVar(&r.tokenFile, "token-file", "", "file with your token ("+envTokenFile+"; "+envToken+" holds the token itself)")
 	formats := []string{formatTable, formatJSON, formatYAML}
 	cmd.PersistentFlags().VarP(choice{&r.format, formats}, "output", "o", "how to print data: "+strings.Join(formats, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
@@ -47,7 +49,7 @@ func newGroup(use, short, long string, r *remote) *cobra.Command {
 // connect makes the client; it sends nothing yet.
 func (r *remote) connect(retry time.Duration) (err error) {
 	fromEnv(&r.server, "SAGACITY_SERVER", defaultServer)
-	token, err := readToken("")
+	token, err := readToken(r.tokenFile)
 	if err != nil {
 		return err
 	}

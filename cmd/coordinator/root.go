@@ -75,7 +75,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		return usageError("%w (see: %s --help)", err, cmd.CommandPath())
 	})
 	root.PersistentFlags().String("log-level", envOr("SAGACITY_LOG_LEVEL", "info"), "debug, info, warn or error (SAGACITY_LOG_LEVEL)")
-	root.AddCommand(newServe(), newMigrate(), newDev(), newTx(), newDefinition(), newDLQ(), newApproval(), newJob(), newAudit(), newParticipant(), newPause(), newResume(), newWebhook(), newBench(), newHealth(), newDoctor(), newDemo(), newVersion())
+	root.AddCommand(newServe(), newMigrate(), newDev(), newTx(), newDefinition(), newDLQ(), newApproval(), newJob(), newAudit(), newParticipant(), newPause(), newResume(), newWebhook(), newBench(), newHealth(), newDoctor(), newDemo(), newToken(), newConfig(), newVersion())
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range allCommands(root) {
 		switch {

@@ -12,14 +12,20 @@ const defaultConnections = 24
 
 func newServe() *cobra.Command {
 	var cfg serverConfig
-	var tokenFile, pprofListen string
+	var pprofListen string
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Run a coordinator", Args: cobra.NoArgs,
 		Long: "serve runs a coordinator on a migrated database. Any number may share one database and one NATS.\n" +
 			"It stops in order on SIGTERM or SIGINT.\n\n" +
-			"Without a token it serves this machine only, and everyone on it. With one it serves whoever sends it, as\n" +
-			"operator and client of one tenant; to listen elsewhere than on loopback it needs --without-tls too.",
+			"It serves those who send a token that \"coordinator token create\" made, as the tenant, client and roles that the token\n" +
+			"has. The token that SAGACITY_TOKEN_FILE names is let in beside them, with all roles: to begin with, and where one is\n" +
+			"enough. To listen elsewhere than on loopback it needs a certificate. With --anonymous it serves everyone on this\n" +
+			"machine, for development.\n\n" +
+			"Settings come from flags, else from the environment, else from the file of --config.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := readConfig(cmd); err != nil {
+				return err
+			}
 			var err error
 			if cfg.Log, err = logger(cmd, cmd.ErrOrStderr()); err != nil {
 				return err
@@ -29,7 +35,9 @@ func newServe() *cobra.Command {
 			if cfg.DatabaseURL == "" {
 				return usageError("no database; give --database-url or set DATABASE_URL (to try it out: coordinator dev)")
 			}
-			if cfg.Token, err = readToken(tokenFile); err != nil {
+			fromEnv(&cfg.TLSCert, "SAGACITY_TLS_CERT", "")
+			fromEnv(&cfg.TLSKey, "SAGACITY_TLS_KEY", "")
+			if cfg.Token, err = readToken(cfg.TokenFile); err != nil {
 				return err
 			}
 			if err := readFlowFlags(cmd, &cfg); err != nil {
@@ -60,17 +68,27 @@ func newServe() *cobra.Command {
 			return s.run(cmd.Context())
 		},
 	}
-	addServerFlags(cmd, &cfg)
-	addFlowFlags(cmd, &cfg)
-	addEventFlags(cmd, &cfg)
-	addRetentionFlags(cmd, &cfg.Retention)
-	addApprovalFlags(cmd, &cfg)
-	cmd.Flags().StringVar(&cfg.DatabaseURL, "database-url", "", "PostgreSQL of the coordinator (DATABASE_URL)")
-	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file with the token that callers have to send ("+envTokenFile+"; "+envToken+" holds the token itself)")
-	cmd.Flags().BoolVar(&cfg.WithoutTLS, "without-tls", false, "listen elsewhere than on loopback, unencrypted: the network is private, or a proxy ends TLS")
-	cmd.Flags().StringVar(&pprofListen, "pprof-listen", envOr("SAGACITY_PPROF_LISTEN", ""), "loopback address for Go profiles of this process (SAGACITY_PPROF_LISTEN); none if empty")
-	cmd.Flags().StringVar(&cfg.NATSURL, "nats-url", "", "NATS with JetStream (NATS_URL; default nats://127.0.0.1:4222)")
+	addServeFlags(cmd, &cfg, &pprofListen)
 	return cmd
+}
+
+// addServeFlags adds all flags of serve.
+func addServeFlags(cmd *cobra.Command, cfg *serverConfig, pprofListen *string) {
+	addServerFlags(cmd, cfg)
+	addFlowFlags(cmd, cfg)
+	addEventFlags(cmd, cfg)
+	addRetentionFlags(cmd, &cfg.Retention)
+	addApprovalFlags(cmd, cfg)
+	addConfigFlag(cmd)
+	f := cmd.Flags()
+	f.StringVar(&cfg.DatabaseURL, "database-url", "", "PostgreSQL of the coordinator (DATABASE_URL)")
+	f.StringVar(&cfg.TokenFile, "token-file", "", "file with a token that is let in with all roles ("+envTokenFile+"; "+envToken+" holds the token itself)")
+	f.BoolVar(&cfg.Anonymous, "anonymous", false, "let in whoever is on this machine without a token, as everything: for development, on loopback only")
+	f.StringVar(&cfg.TLSCert, "tls-cert", "", "file with the certificate, and those between it and the authority, in PEM; read again when it changes (SAGACITY_TLS_CERT)")
+	f.StringVar(&cfg.TLSKey, "tls-key", "", "file with the certificate's private key in PEM (SAGACITY_TLS_KEY)")
+	f.BoolVar(&cfg.WithoutTLS, "without-tls", false, "listen elsewhere than on loopback, unencrypted: the network is private, or a proxy ends TLS")
+	f.StringVar(pprofListen, "pprof-listen", envOr("SAGACITY_PPROF_LISTEN", ""), "loopback address for Go profiles of this process (SAGACITY_PPROF_LISTEN); none if empty")
+	f.StringVar(&cfg.NATSURL, "nats-url", "", "NATS with JetStream (NATS_URL; default nats://127.0.0.1:4222)")
 }
 
 func addServerFlags(cmd *cobra.Command, cfg *serverConfig) {

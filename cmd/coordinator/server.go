@@ -14,6 +14,7 @@ import (
 
 	"github.com/sagacity-tx/sagacity/coordinator"
 	"github.com/sagacity-tx/sagacity/coordinator/api"
+	"github.com/sagacity-tx/sagacity/coordinator/token"
 	"github.com/sagacity-tx/sagacity/internal/bus"
 	"github.com/sagacity-tx/sagacity/internal/pg"
 	"github.com/sagacity-tx/sagacity/internal/schema"
@@ -29,8 +30,12 @@ type serverConfig struct {
 	NATSURL     string
 	Prefix      string
 	Listen      string // address of the HTTP API
-	Token       string // bearer token of its callers; "": whoever is on this machine
-	WithoutTLS  bool   // listen elsewhere than on loopback although there is no TLS
+	Token       string // one that is let in beside those of the database; "": none
+	TokenFile   string // where Token was read from
+	Anonymous   bool   // let in whoever is on this machine, without a token
+	TLSCert     string // files of the certificate and its key; "": no TLS
+	TLSKey      string
+	WithoutTLS  bool // listen elsewhere than on loopback although there is no TLS
 	Connections int
 	Lanes       int // zero: the coordinator's default
 	Admission   flow.AdmissionPolicy
@@ -54,8 +59,10 @@ type server struct {
 	bus         *bus.Bus
 	relay       *outbox.Relay
 	coordinator *coordinator.Coordinator
+	tokens      *token.Store
 	listener    net.Listener
 	http        *http.Server
+	certificate *certificate // nil: no TLS
 }
 
 // newServer connects to everything and listens, so that what is wrong shows before anything runs.
@@ -66,11 +73,10 @@ func newServer(ctx context.Context, cfg serverConfig) (_ *server, err error) {
 			s.close()
 		}
 	}()
-	if err := checkListen(cfg); err != nil {
+	if err := checkListen(&cfg); err != nil {
 		return s, err
 	}
-	auth, err := authenticator(cfg.Token)
-	if err != nil {
+	if err := s.loadCertificate(); err != nil {
 		return s, err
 	}
 	s.pool, err = pg.Open(ctx, pg.Config{DSN: cfg.DatabaseURL, ApplicationName: "coordinator", MaxConns: int32(cfg.Connections)})
@@ -78,6 +84,11 @@ func newServer(ctx context.Context, cfg serverConfig) (_ *server, err error) {
 		return s, fmt.Errorf("%w; check --database-url (DATABASE_URL)", err)
 	}
 	if err := schema.Check(ctx, cfg.DatabaseURL); err != nil {
+		return s, err
+	}
+	s.tokens = token.New(s.pool)
+	auth, err := authenticator(&cfg, s.tokens)
+	if err != nil {
 		return s, err
 	}
 	s.bus, err = bus.Connect(ctx, bus.Config{URL: cfg.NATSURL, Name: "coordinator", Prefix: cfg.Prefix, Logger: cfg.Log})
@@ -102,9 +113,30 @@ func newServer(ctx context.Context, cfg serverConfig) (_ *server, err error) {
 		return s, err
 	}
 	s.http = api.Server(s.listener.Addr().String(), api.New(api.Config{
-		Coordinator: s.coordinator, Authenticate: auth, Ready: s.ready, Log: cfg.Log,
+		Coordinator: s.coordinator, Tokens: s.tokens, Authenticate: auth, Ready: s.ready, Log: cfg.Log,
 	}), cfg.Log)
+	if s.certificate != nil {
+		s.http.TLSConfig = s.certificate.config()
+	}
+	s.warnWithoutTokens(ctx)
 	return s, nil
+}
+
+func (s *server) loadCertificate() (err error) {
+	if s.cfg.TLSCert != "" {
+		s.certificate, err = loadCertificate(s.cfg.TLSCert, s.cfg.TLSKey, s.cfg.Log)
+	}
+	return err
+}
+
+// warnWithoutTokens says what to do where nobody could be let in.
+func (s *server) warnWithoutTokens(ctx context.Context) {
+	if s.cfg.Anonymous || s.cfg.Token != "" {
+		return
+	}
+	if list, err := s.tokens.List(ctx, token.Filter{Limit: 1}); err == nil && len(list) == 0 {
+		s.cfg.Log.Warn(`there is no token that lets anyone in; make one with "coordinator token create"`)
+	}
 }
 
 func listen(ctx context.Context, address string) (net.Listener, error) {
@@ -116,7 +148,19 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 }
 
 // url returns where the API is.
-func (s *server) url() string { return "http://" + s.listener.Addr().String() }
+func (s *server) url() string {
+	if s.certificate != nil {
+		return "https://" + s.listener.Addr().String()
+	}
+	return "http://" + s.listener.Addr().String()
+}
+
+func (s *server) serveHTTP() error {
+	if s.certificate != nil {
+		return s.http.ServeTLS(s.listener, "", "")
+	}
+	return s.http.Serve(s.listener)
+}
 
 // ready reports whether the process can do its work now.
 func (s *server) ready(ctx context.Context) error {
@@ -146,7 +190,7 @@ func (s *server) run(ctx context.Context) error {
 		return s.coordinator.Run(ctx)
 	})
 	group.Go(func() error {
-		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.serveHTTP(); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve HTTP on %s: %w", s.listener.Addr(), err)
 		}
 		return nil

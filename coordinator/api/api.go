@@ -75,9 +75,13 @@ type Config struct {
 	Coordinator  Coordinator
 	Admin        Admin                       // default: the Coordinator's own, if it has one
 	Desk         Desk                        // default: the Coordinator's own, if it has one; none: its routes answer 501
+	Tokens       Tokens                      // of the routes for tokens; default: none, and the routes are forbidden
 	Log          *slog.Logger                // default: slog.Default()
 	Authenticate Authenticator               // default: nobody is let in
 	Ready        func(context.Context) error // what /readyz asks; default: always ready
+
+	// Denied writes an entry of the audit for a call that was not let in; default: the Admin's RecordDenied, if it has one.
+	Denied func(context.Context, dlq.AuditEntry) error
 
 	ProblemBase        string        // what problem types begin with; default "/problems/", which this API serves
 	SubmitTimeout      time.Duration // until a submission or action whose outcome is not known yet is answered; default 10s
@@ -86,6 +90,7 @@ type Config struct {
 	Heartbeat          time.Duration // of a stream on which nothing happens; default 15s
 	StreamWriteTimeout time.Duration // of one event: who reads more slowly is dropped; default 10s
 	BodyBytesMax       int64         // of all request bodies held at one time; default 256 MiB
+	DeniedRowsMax      int           // of the audit that one caller's denied calls may write in a minute; default 30
 }
 
 func (c Config) withDefaults() Config {
@@ -97,6 +102,7 @@ func (c Config) withDefaults() Config {
 	c.Heartbeat = cmp.Or(c.Heartbeat, streamHeartbeat)
 	c.StreamWriteTimeout = cmp.Or(c.StreamWriteTimeout, streamWriteTimeout)
 	c.BodyBytesMax = cmp.Or(c.BodyBytesMax, 256<<20)
+	c.DeniedRowsMax = cmp.Or(c.DeniedRowsMax, deniedRowsMax)
 	if c.Authenticate == nil {
 		c.Authenticate = func(*http.Request) (Identity, error) { return Identity{}, ErrUnauthenticated }
 	}
@@ -111,6 +117,11 @@ func (c Config) withDefaults() Config {
 			c.Desk = owner.Admin()
 		}
 	}
+	if admin, ok := c.Admin.(interface {
+		RecordDenied(context.Context, dlq.AuditEntry) error
+	}); ok && c.Denied == nil {
+		c.Denied = admin.RecordDenied
+	}
 	return c
 }
 
@@ -121,6 +132,7 @@ type Handler struct {
 	methods []string // that any route has
 	spec    []byte   // the OpenAPI document
 	origins http.CrossOriginProtection
+	denials *denials
 
 	waiting   atomic.Int64 // callers that wait
 	streams   atomic.Int64 // of events
@@ -135,6 +147,7 @@ func New(cfg Config) *Handler {
 		panic("api: Config.Coordinator is required")
 	}
 	h := &Handler{cfg: cfg.withDefaults(), mux: http.NewServeMux(), methods: []string{http.MethodGet, http.MethodPost, http.MethodDelete}}
+	h.denials = newDenials(h.cfg.Denied, h.cfg.DeniedRowsMax, h.cfg.Log)
 	h.draining, h.drain = context.WithCancel(context.Background())
 	list := routes()
 	h.spec = openAPI(list)
@@ -147,8 +160,11 @@ func New(cfg Config) *Handler {
 }
 
 // StopWaiting ends all waits and streams at once, so that a server can shut down: those who wait get the transaction as
-// it is. Calling it twice is safe.
-func (h *Handler) StopWaiting() { h.drain() }
+// it is. What was only counted of denied calls is written into the audit. Calling it twice is safe.
+func (h *Handler) StopWaiting() {
+	h.drain()
+	h.denials.flush()
+}
 
 // ServeHTTP serves one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -186,7 +202,7 @@ func (h *Handler) serve(c *call, rt *route) {
 		return
 	}
 	if rt.access != accessPublic {
-		if err := c.authenticate(rt.access); err != nil {
+		if err := c.authenticate(rt); err != nil {
 			c.fail(err)
 			return
 		}

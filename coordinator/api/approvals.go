@@ -70,7 +70,7 @@ func approvalRoutes() []route {
 	approval := reflect.TypeFor[Approval]()
 	return []route{
 		{
-			method: http.MethodPost, path: "/v1/dead-letters/{id}/approvals", access: accessOperator, handle: (*Handler).approveDeadLetter, name: "approveDeadLetter",
+			method: http.MethodPost, path: "/v1/dead-letters/{id}/approvals", access: accessApprover, handle: (*Handler).approveDeadLetter, name: "approveDeadLetter",
 			summary: "Allow somebody else one replay of a dead letter as it is now",
 			params:  ifMatchParams("dead letter"),
 			request: reflect.TypeFor[ApproveForm](), required: true,
@@ -78,7 +78,7 @@ func approvalRoutes() []route {
 			codes:   append(actionCodes(), "invalid_duration", "invalid_utf8", "duplicate_member", saga.CodeObsolete, saga.CodeNotDeadLetter, saga.CodeNotReserved),
 		},
 		{
-			method: http.MethodGet, path: "/v1/approvals", access: accessOperator, handle: (*Handler).listApprovals, name: "listApprovals",
+			method: http.MethodGet, path: "/v1/approvals", access: accessViewer, handle: (*Handler).listApprovals, name: "listApprovals",
 			summary: "List approvals, the newest first",
 			params: append([]*huma.Param{
 				param("query", "status", "only those", stringSchema(approvalStatuses...)),
@@ -88,7 +88,7 @@ func approvalRoutes() []route {
 			answers: []answerDoc{{200, "a page", reflect.TypeFor[Approvals](), nil}}, codes: []string{codeInvalidQuery, codeInvalidCursor},
 		},
 		{
-			method: http.MethodPost, path: "/v1/approvals/{id}/revoke", access: accessOperator, handle: (*Handler).revokeApproval, name: "revokeApproval",
+			method: http.MethodPost, path: "/v1/approvals/{id}/revoke", access: accessApprover, handle: (*Handler).revokeApproval, name: "revokeApproval",
 			summary: "End an approval that was not used",
 			request: reflect.TypeFor[ReasonForm](), required: true,
 			answers: []answerDoc{{200, "it is revoked", approval, nil}},
@@ -228,7 +228,7 @@ func (h *Handler) revokeApproval(c *call) error {
 
 // replayParams reads a replay of the dead letter of the path.
 func (c *call) replayParams() (coordinator.LetterParams, error) {
-	p := coordinator.LetterParams{Actor: c.id.Actor}
+	p := coordinator.LetterParams{Actor: c.id.Actor, Tenant: c.id.scope()}
 	var form ReplayForm
 	var err error
 	if p.DeadLetter, err = c.pathDeadLetter(); err != nil {

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/sagacity-tx/sagacity/coordinator/api"
+	"github.com/sagacity-tx/sagacity/coordinator/token"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
 // actors lets callers say who they are.
 func actors(c *api.Config) {
 	c.Authenticate = func(r *http.Request) (api.Identity, error) {
-		return api.Identity{Tenant: "default", Client: "anonymous", Actor: r.Header.Get("X-Actor"), Operator: true}, nil
+		return api.Identity{Tenant: "default", Client: "anonymous", Actor: r.Header.Get("X-Actor"), Roles: token.AllRoles, AllTenants: true}, nil
 	}
 }
 

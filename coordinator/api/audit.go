@@ -19,7 +19,7 @@ type Audit struct {
 
 func auditRoutes() []route {
 	return []route{{
-		method: http.MethodGet, path: "/v1/audit", access: accessOperator, handle: (*Handler).listAudit, name: "listAudit",
+		method: http.MethodGet, path: "/v1/audit", access: accessViewer, byTenant: true, handle: (*Handler).listAudit, name: "listAudit",
 		summary: "List what operators did and were not allowed to do, the newest first",
 		params: append([]*huma.Param{
 			param("query", "actor", "only what this one did", stringSchema()),
@@ -69,6 +69,7 @@ func (h *Handler) listAudit(c *call) error {
 }
 
 func (c *call) auditFilter() (f dlq.AuditFilter, err error) {
+	f.Tenant = c.id.scope()
 	if f.Actor, err = c.queryText("actor"); err != nil {
 		return f, err
 	}

@@ -90,23 +90,14 @@ func (c *call) finish() {
 	c.log.LogAttrs(c.r.Context(), level, "request", attrs...)
 }
 
-// authenticate finds out who calls and whether they may.
-func (c *call) authenticate(need access) error {
-	id, err := c.h.cfg.Authenticate(c.r)
-	if err != nil {
-		return err
-	}
-	c.id = id
-	if need == accessOperator && (!id.Operator || c.h.cfg.Admin == nil) {
-		return fmt.Errorf("%w: operators only", ErrForbidden)
-	}
-	return nil
-}
-
-// fail answers with the problem that the error is.
+// fail answers with the problem that the error is. Who was not let in is in the audit before it is answered (D6).
 func (c *call) fail(err error) {
 	c.err = err
-	c.writeProblem(translate(err))
+	p := translate(err)
+	if e := c.denied(p); e != nil {
+		c.h.denials.record(c.r.Context(), *e)
+	}
+	c.writeProblem(p)
 }
 
 // failUnrouted answers a request that no route fits.

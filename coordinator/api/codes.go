@@ -95,6 +95,7 @@ var codes = map[string]codeInfo{
 	codeUnavailable:     {http.StatusServiceUnavailable, "Something that the coordinator needs cannot be reached.", "Try again after Retry-After, with the same Idempotency-Key.", 2},
 	codeNotReady:        {http.StatusServiceUnavailable, "The coordinator is not ready.", "Send requests to another one, or wait.", 2},
 	codeInternal:        {http.StatusInternalServerError, "The coordinator failed.", "Report it with the X-Request-Id of the answer; the log has the details. Whether the request had an effect is not known.", 0},
+	codeInvalidToken:    {http.StatusBadRequest, "A token cannot be made as asked for.", "Change what the detail names.", 0},
 	codeInvalid:         {http.StatusBadRequest, "The request is not valid.", adviceMember, 0},
 
 	codeTooManyNotes: {http.StatusConflict, "The group has as many notes as it may have.", "Keep the rest elsewhere, and write a note that says where.", 0},

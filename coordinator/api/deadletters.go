@@ -62,6 +62,7 @@ func (c *call) deadLetterFilter() (f dlq.Filter, err error) {
 		}
 		f.Fingerprint = v
 	}
+	f.Tenant = c.id.scope()
 	if f.Limit, err = c.queryLimit(); err != nil {
 		return f, err
 	}
@@ -82,6 +83,9 @@ func (h *Handler) getDeadLetter(c *call) error {
 	if err != nil {
 		return err
 	}
+	if !c.id.covers(detail.Tenant) {
+		return dlq.ErrNotFound
+	}
 	c.w.Header().Set("ETag", etagOf(detail.Version))
 	r := newRenderer()
 	return c.send(http.StatusOK, r, r.deadLetterDetail(&detail))
@@ -98,7 +102,7 @@ func (c *call) decision(action string) (version int64, reason string, err error)
 
 // letterParams reads an action on the dead letter of the path.
 func (c *call) letterParams(action string) (coordinator.LetterParams, error) {
-	p := coordinator.LetterParams{Actor: c.id.Actor}
+	p := coordinator.LetterParams{Actor: c.id.Actor, Tenant: c.id.scope()}
 	var err error
 	if p.DeadLetter, err = c.pathDeadLetter(); err != nil {
 		return p, err
@@ -148,7 +152,7 @@ func (h *Handler) discardDeadLetter(c *call) error {
 
 // resolveTransaction gives up all dead letters of a transaction (S2.13).
 func (h *Handler) resolveTransaction(c *call) error {
-	p := coordinator.ResolveParams{Actor: c.id.Actor}
+	p := coordinator.ResolveParams{Actor: c.id.Actor, Tenant: c.id.scope()}
 	var err error
 	if p.Transaction, err = c.pathTransaction(); err != nil {
 		return err

@@ -21,8 +21,8 @@ type letters struct {
 	repaired atomic.Bool
 }
 
-func newLetters(t *testing.T) *letters {
-	l := &letters{world: newWorld(t)}
+func newLetters(t *testing.T, options ...func(*api.Config)) *letters {
+	l := &letters{world: newWorld(t, options...)}
 	l.participant("ill", func(saga.Command) saga.Reply {
 		if l.repaired.Load() {
 			return saga.Reply{Outcome: saga.OutcomeDone}

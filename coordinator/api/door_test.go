@@ -15,6 +15,7 @@ import (
 
 	"github.com/sagacity-tx/sagacity/coordinator"
 	"github.com/sagacity-tx/sagacity/coordinator/api"
+	"github.com/sagacity-tx/sagacity/coordinator/token"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -77,7 +78,7 @@ func TestIdentityComesFromTheCredential(t *testing.T) {
 			if r.Header.Get("Authorization") != "Bearer t" {
 				return api.Identity{}, errors.Join(api.ErrUnauthenticated, errors.New("secret"))
 			}
-			return api.Identity{Tenant: "acme", Client: "shop"}, nil
+			return api.Identity{Tenant: "acme", Client: "shop", Roles: token.Client}, nil
 		}
 	})
 	call(t, s, "POST", "/v1/transactions", `{"tenant":"evil","client":"evil"}`, "Authorization", "Bearer t", "Idempotency-Key", "k").expect(202)

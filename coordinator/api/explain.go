@@ -64,7 +64,7 @@ func (h *Handler) explainTransaction(c *call) error {
 		return err
 	}
 	c.log = c.log.With("transaction", id.String())
-	e, err := h.cfg.Coordinator.Explain(c.r.Context(), c.id.caller(), id)
+	e, err := h.cfg.Coordinator.Explain(c.r.Context(), c.id.reader(), id)
 	if err != nil {
 		return err
 	}

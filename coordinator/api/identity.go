@@ -7,19 +7,16 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/sagacity-tx/sagacity/coordinator"
+	"github.com/sagacity-tx/sagacity/coordinator/token"
 )
 
 // Identity is who calls, as their credential says.
 type Identity struct {
-	Tenant   string // whose transactions these are
-	Client   string // who submits: half of what makes a request id unique (I1)
-	Actor    string // the name in the audit
-	Operator bool   // may see and replay dead letters, of all tenants
-}
-
-func (i Identity) caller() coordinator.Caller {
-	return coordinator.Caller{Tenant: i.Tenant, Client: i.Client}
+	Tenant     string      // whose transactions these are; may be "" with AllTenants
+	Client     string      // who submits: half of what makes a request id unique (I1)
+	Actor      string      // the name in the audit
+	Roles      token.Roles // what it may do; none: nothing
+	AllTenants bool        // may read and act for all tenants, as its roles allow
 }
 
 // Authenticator says who sent a request, by its credential only. Errors that are ErrUnauthenticated or
@@ -58,7 +55,7 @@ func Loopback() Authenticator {
 				return Identity{}, fmt.Errorf("%w: a request without a credential that came through a proxy", ErrUnauthenticated)
 			}
 		}
-		return Identity{Tenant: loopbackTenant, Client: loopbackClient, Actor: loopbackClient, Operator: true}, nil
+		return Identity{Tenant: loopbackTenant, Client: loopbackClient, Actor: loopbackClient, Roles: token.AllRoles, AllTenants: true}, nil
 	}
 }
 

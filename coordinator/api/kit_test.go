@@ -18,6 +18,7 @@ import (
 
 	"github.com/sagacity-tx/sagacity/coordinator"
 	"github.com/sagacity-tx/sagacity/coordinator/api"
+	"github.com/sagacity-tx/sagacity/coordinator/token"
 	"github.com/sagacity-tx/sagacity/internal/bus"
 	dbschema "github.com/sagacity-tx/sagacity/internal/schema"
 	"github.com/sagacity-tx/sagacity/internal/testdb"
@@ -75,7 +76,7 @@ func newWorld(t *testing.T, options ...func(*api.Config)) *world {
 		}
 	})
 	cfg := api.Config{
-		Coordinator: w.engine, Authenticate: api.Loopback(), Log: slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Coordinator: w.engine, Authenticate: api.Loopback(), Tokens: token.New(w.pool), Log: slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, o := range options {
 		o(&cfg)

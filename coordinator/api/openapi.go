@@ -56,7 +56,7 @@ func (rt *route) operation(registry huma.Registry) *huma.Operation {
 		}
 	}
 	if rt.access != accessPublic {
-		op.Security = []map[string][]string{{"bearer": {}}, {}}
+		op.Security = rt.security()
 	}
 	if rt.request != nil {
 		op.RequestBody = &huma.RequestBody{Required: rt.required, Content: jsonContent(registry, rt.request, "application/json")}

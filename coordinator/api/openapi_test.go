@@ -58,16 +58,19 @@ func TestDocumentListsTheRoutes(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		"DELETE /v1/pauses/{id}", "DELETE /v1/webhooks/{id}", "GET /healthz", "GET /openapi.json", "GET /problems/{code}", "GET /readyz", "GET /v1/approvals",
-		"GET /v1/audit", "GET /v1/dead-letter-groups", "GET /v1/dead-letter-groups/{fingerprint}", "GET /v1/dead-letters", "GET /v1/dead-letters/{id}",
-		"GET /v1/definitions", "GET /v1/definitions/{name}/{version}", "GET /v1/jobs", "GET /v1/jobs/{id}", "GET /v1/jobs/{id}/items",
-		"GET /v1/participants", "GET /v1/pauses", "GET /v1/requests", "GET /v1/transactions", "GET /v1/transactions/{id}",
-		"GET /v1/transactions/{id}/attempts", "GET /v1/transactions/{id}/events", "GET /v1/transactions/{id}/explain", "GET /v1/webhooks",
-		"GET /v1/webhooks/{id}/deliveries", "POST /v1/approvals/{id}/revoke", "POST /v1/dead-letter-groups/{fingerprint}/inquire",
-		"POST /v1/dead-letter-groups/{fingerprint}/notes", "POST /v1/dead-letters/{id}/approvals",
-		"POST /v1/dead-letters/{id}/discard", "POST /v1/dead-letters/{id}/edit", "POST /v1/dead-letters/{id}/inquire", "POST /v1/dead-letters/{id}/replay", "POST /v1/definitions",
+		"DELETE /v1/pauses/{id}", "DELETE /v1/tokens/{id}", "DELETE /v1/webhooks/{id}", "GET /healthz", "GET /openapi.json",
+		"GET /problems/{code}", "GET /readyz", "GET /v1/approvals", "GET /v1/audit", "GET /v1/dead-letter-groups",
+		"GET /v1/dead-letter-groups/{fingerprint}", "GET /v1/dead-letters", "GET /v1/dead-letters/{id}", "GET /v1/definitions",
+		"GET /v1/definitions/{name}/{version}", "GET /v1/jobs", "GET /v1/jobs/{id}", "GET /v1/jobs/{id}/items", "GET /v1/participants",
+		"GET /v1/pauses", "GET /v1/requests", "GET /v1/tokens", "GET /v1/transactions", "GET /v1/transactions/{id}",
+		"GET /v1/transactions/{id}/attempts", "GET /v1/transactions/{id}/events", "GET /v1/transactions/{id}/explain",
+		"GET /v1/webhooks", "GET /v1/webhooks/{id}/deliveries", "POST /v1/approvals/{id}/revoke",
+		"POST /v1/dead-letter-groups/{fingerprint}/inquire", "POST /v1/dead-letter-groups/{fingerprint}/notes",
+		"POST /v1/dead-letters/{id}/approvals", "POST /v1/dead-letters/{id}/discard", "POST /v1/dead-letters/{id}/edit",
+		"POST /v1/dead-letters/{id}/inquire", "POST /v1/dead-letters/{id}/replay", "POST /v1/definitions",
 		"POST /v1/definitions/{name}/{version}/drain", "POST /v1/jobs", "POST /v1/jobs/{id}/abort", "POST /v1/jobs/{id}/pause",
-		"POST /v1/jobs/{id}/resume", "POST /v1/jobs/{id}/start", "POST /v1/pauses", "POST /v1/transactions", "POST /v1/transactions/{id}/cancel",
+		"POST /v1/jobs/{id}/resume", "POST /v1/jobs/{id}/start", "POST /v1/pauses", "POST /v1/tokens", "POST /v1/transactions",
+		"POST /v1/transactions/{id}/cancel",
 		"POST /v1/transactions/{id}/resolve", "POST /v1/webhooks", "POST /v1/webhooks/{id}/test",
 	}
 	if doc.OpenAPI != "3.1.0" || !slices.Equal(got, want) {

@@ -72,7 +72,7 @@ func pauseRoutes() []route {
 			},
 		},
 		{
-			method: http.MethodGet, path: "/v1/pauses", access: accessOperator, handle: (*Handler).listPauses, name: "listPauses",
+			method: http.MethodGet, path: "/v1/pauses", access: accessViewer, handle: (*Handler).listPauses, name: "listPauses",
 			summary: "List what is paused",
 			answers: []answerDoc{{200, "the oldest first, at most 200", reflect.TypeFor[Pauses](), nil}},
 		},
@@ -87,7 +87,7 @@ func pauseRoutes() []route {
 			},
 		},
 		{
-			method: http.MethodGet, path: "/v1/participants", access: accessOperator, handle: (*Handler).listParticipants, name: "listParticipants",
+			method: http.MethodGet, path: "/v1/participants", access: accessViewer, handle: (*Handler).listParticipants, name: "listParticipants",
 			summary: "Tell how the participants do, and what waits for them",
 			answers: []answerDoc{{200, "by name", reflect.TypeFor[Participants](), nil}},
 		},

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sagacity-tx/sagacity/coordinator"
+	"github.com/sagacity-tx/sagacity/coordinator/token"
 	"github.com/sagacity-tx/sagacity/dlq"
 	"github.com/sagacity-tx/sagacity/internal/fault"
 	"github.com/sagacity-tx/sagacity/internal/fault/pgfault"
@@ -82,6 +83,7 @@ func translate(err error) *Problem {
 		{coordinator.ErrNotFound, codeNotFound},
 		{dlq.ErrNotFound, codeNotFound},
 		{dlq.ErrNoApproval, codeNotFound},
+		{token.ErrNotFound, codeNotFound},
 		{coordinator.ErrKeyReused, codeKeyReused},
 		{coordinator.ErrIDTaken, codeIDTaken},
 		{coordinator.ErrPastRetention, codePastRetention},
@@ -132,7 +134,8 @@ var fieldWords = func() map[string]bool {
 		name version on_exhausted steps kind participant action after attempt_timeout retry strategy base cap
 		max_attempts phase_two_attempts type data request transaction duration reason cancel replay discard resolve drain body
 		pause resume scope note job selection fingerprint cause canary rate plan_sha256 approve revoke approval break_glass expires_in
-		webhook delete test url secret kinds webhooks`) {
+		webhook delete test url secret kinds webhooks
+		token tenant client actor roles`) {
 		words[w] = true
 	}
 	return words

@@ -119,6 +119,7 @@ const (
 	cursorJobs         byte = 'j'
 	cursorJobItems     byte = 'i'
 	cursorApprovals    byte = 'p'
+	cursorTokens       byte = 'k'
 )
 
 func cursorOf(list byte, id [16]byte) string {

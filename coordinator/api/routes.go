@@ -12,19 +12,11 @@ import (
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
-// access says who may call a route.
-type access int
-
-const (
-	accessPublic   access = iota // anyone
-	accessClient                 // whoever has an identity; sees what is its own
-	accessOperator               // operators
-)
-
 // route is one route: how it is served, and what the document says about it.
 type route struct {
 	method, path string
 	access       access
+	byTenant     bool // with accessViewer and above: the handler keeps to the caller's tenant
 	handle       func(*Handler, *call) error
 
 	name     string // of the operation in the document
@@ -96,7 +88,7 @@ func etagHeader(what string) *huma.Param {
 
 // routes returns every route of the API.
 func routes() []route {
-	list := slices.Concat(transactionRoutes(), definitionRoutes(), deadLetterRoutes(), approvalRoutes(), editRoutes(), groupRoutes(), auditRoutes(), jobRoutes(), pauseRoutes(), webhookRoutes())
+	list := slices.Concat(transactionRoutes(), definitionRoutes(), deadLetterRoutes(), approvalRoutes(), editRoutes(), groupRoutes(), auditRoutes(), jobRoutes(), pauseRoutes(), webhookRoutes(), tokenRoutes())
 	return append(list,
 		route{
 			method: http.MethodGet, path: "/healthz", handle: (*Handler).healthz, name: "getHealth",
@@ -126,7 +118,7 @@ func transactionRoutes() []route {
 	location := param("header", "Location", "the transaction", stringSchema())
 	return []route{
 		{
-			method: http.MethodPost, path: "/v1/transactions", access: accessClient, handle: (*Handler).submit, name: "submitTransaction",
+			method: http.MethodPost, path: "/v1/transactions", access: accessSubmit, handle: (*Handler).submit, name: "submitTransaction",
 			summary: "Start a transaction",
 			params: []*huma.Param{
 				param("header", headerKey, "makes repetitions safe: the same key and bytes give the same answer and one transaction", &huma.Schema{Type: huma.TypeString, Pattern: "^[!-~]{1,255}$"}),
@@ -184,7 +176,7 @@ func transactionRoutes() []route {
 			answers: []answerDoc{{200, "the transaction as it is", transaction, nil}}, codes: []string{"invalid_request_id", codeNotFound},
 		},
 		{
-			method: http.MethodPost, path: "/v1/transactions/{id}/cancel", access: accessClient, handle: (*Handler).cancelTransaction, name: "cancelTransaction",
+			method: http.MethodPost, path: "/v1/transactions/{id}/cancel", access: accessCancel, handle: (*Handler).cancelTransaction, name: "cancelTransaction",
 			summary: "Ask to cancel a transaction; repetitions change nothing",
 			request: reflect.TypeFor[ReasonForm](),
 			answers: []answerDoc{
@@ -249,7 +241,7 @@ func definitionCodes() []string {
 func deadLetterRoutes() []route {
 	return []route{
 		{
-			method: http.MethodGet, path: "/v1/dead-letters", access: accessOperator, handle: (*Handler).listDeadLetters, name: "listDeadLetters",
+			method: http.MethodGet, path: "/v1/dead-letters", access: accessViewer, byTenant: true, handle: (*Handler).listDeadLetters, name: "listDeadLetters",
 			summary: "List dead letters, the newest first",
 			params: append([]*huma.Param{
 				param("query", "status", "only those", stringSchema(deadLetterStatuses...)),
@@ -261,12 +253,12 @@ func deadLetterRoutes() []route {
 			answers: []answerDoc{{200, "a page", reflect.TypeFor[DeadLetters](), nil}}, codes: []string{codeInvalidQuery, codeInvalidCursor},
 		},
 		{
-			method: http.MethodGet, path: "/v1/dead-letters/{id}", access: accessOperator, handle: (*Handler).getDeadLetter, name: "getDeadLetter",
+			method: http.MethodGet, path: "/v1/dead-letters/{id}", access: accessViewer, byTenant: true, handle: (*Handler).getDeadLetter, name: "getDeadLetter",
 			summary: "Read a dead letter with its message, attempts, transaction and audit",
 			answers: []answerDoc{{200, "the dead letter", reflect.TypeFor[DeadLetterDetail](), []*huma.Param{etagHeader("dead letter")}}}, codes: []string{"invalid_id", codeNotFound},
 		},
 		{
-			method: http.MethodPost, path: "/v1/dead-letters/{id}/replay", access: accessOperator, handle: (*Handler).replayDeadLetter, name: "replayDeadLetter",
+			method: http.MethodPost, path: "/v1/dead-letters/{id}/replay", access: accessOperator, byTenant: true, handle: (*Handler).replayDeadLetter, name: "replayDeadLetter",
 			summary: "Send a dead letter's operation again, with the same identity",
 			params:  ifMatchParams("dead letter"),
 			request: reflect.TypeFor[ReplayForm](), required: true,
@@ -274,7 +266,7 @@ func deadLetterRoutes() []route {
 			codes:   append(append(actionCodes(), replayApprovalCodes()...), saga.CodeObsolete, saga.CodeNotDeadLetter, saga.CodeIllegal),
 		},
 		{
-			method: http.MethodPost, path: "/v1/dead-letters/{id}/discard", access: accessOperator, handle: (*Handler).discardDeadLetter, name: "discardDeadLetter",
+			method: http.MethodPost, path: "/v1/dead-letters/{id}/discard", access: accessOperator, byTenant: true, handle: (*Handler).discardDeadLetter, name: "discardDeadLetter",
 			summary: "Give a dead letter up: a try cancels its transaction, a pivot's try is fenced, another operation is never done",
 			params:  ifMatchParams("dead letter"),
 			request: reflect.TypeFor[ReasonForm](), required: true,
@@ -282,7 +274,7 @@ func deadLetterRoutes() []route {
 			codes:   append(actionCodes(), saga.CodeObsolete, saga.CodeNotDeadLetter, saga.CodeFence, saga.CodeIllegal),
 		},
 		{
-			method: http.MethodPost, path: "/v1/transactions/{id}/resolve", access: accessOperator, handle: (*Handler).resolveTransaction, name: "resolveTransaction",
+			method: http.MethodPost, path: "/v1/transactions/{id}/resolve", access: accessOperator, byTenant: true, handle: (*Handler).resolveTransaction, name: "resolveTransaction",
 			summary: "Give up all dead letters of a decided transaction, which ends it as resolved once the rest is settled",
 			params:  ifMatchParams("transaction"),
 			request: reflect.TypeFor[ReasonForm](), required: true,

@@ -46,7 +46,7 @@ func (h *Handler) watchTransaction(c *call) error {
 	ctx, cancel := context.WithTimeout(c.r.Context(), streamTimeMax)
 	defer cancel()
 	defer context.AfterFunc(h.draining, cancel)()
-	watch := h.cfg.Coordinator.Watch(c.id.caller(), id)
+	watch := h.cfg.Coordinator.Watch(c.id.reader(), id)
 	defer watch.Close()
 	view, err := watch.Next(ctx)
 	switch {

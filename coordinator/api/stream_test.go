@@ -13,6 +13,7 @@ import (
 
 	"github.com/sagacity-tx/sagacity/coordinator"
 	"github.com/sagacity-tx/sagacity/coordinator/api"
+	"github.com/sagacity-tx/sagacity/coordinator/token"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -122,7 +123,7 @@ func TestStreamOfAnotherClient(t *testing.T) {
 	var as coordinator.Caller
 	w := newWorld(t, func(c *api.Config) {
 		c.Authenticate = func(*http.Request) (api.Identity, error) {
-			return api.Identity{Tenant: as.Tenant, Client: as.Client}, nil
+			return api.Identity{Tenant: as.Tenant, Client: as.Client, Roles: token.Client}, nil
 		}
 	})
 	as = coordinator.Caller{Tenant: "acme", Client: "a"}

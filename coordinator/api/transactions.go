@@ -140,7 +140,7 @@ func (h *Handler) getTransaction(c *call) error {
 
 func (h *Handler) getOrWait(c *call, id saga.ID, d time.Duration) (coordinator.View, error) {
 	if d == 0 {
-		return h.cfg.Coordinator.Get(c.r.Context(), c.id.caller(), id)
+		return h.cfg.Coordinator.Get(c.r.Context(), c.id.reader(), id)
 	}
 	if !h.beginWait() {
 		return coordinator.View{}, coordinator.ErrOverloaded
@@ -148,7 +148,7 @@ func (h *Handler) getOrWait(c *call, id saga.ID, d time.Duration) (coordinator.V
 	defer h.endWait()
 	ctx, cancel := c.waitContext(d)
 	defer cancel()
-	return h.cfg.Coordinator.Wait(ctx, c.id.caller(), id)
+	return h.cfg.Coordinator.Wait(ctx, c.id.reader(), id)
 }
 
 // getAttempts answers with the attempts of a transaction.
@@ -157,7 +157,7 @@ func (h *Handler) getAttempts(c *call) error {
 	if err != nil {
 		return err
 	}
-	attempts, err := h.cfg.Coordinator.Attempts(c.r.Context(), c.id.caller(), id)
+	attempts, err := h.cfg.Coordinator.Attempts(c.r.Context(), c.id.reader(), id)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ var statuses = []string{
 	string(saga.StatusCommitted), string(saga.StatusCancelled), string(saga.StatusResolved),
 }
 
-// listTransactions answers with a page of the caller's transactions.
+// listTransactions answers with a page of the transactions that the caller may see.
 func (h *Handler) listTransactions(c *call) error {
 	f, err := c.transactionFilter()
 	if err != nil {
@@ -193,7 +193,7 @@ func (h *Handler) listTransactions(c *call) error {
 	}
 	limit := f.Limit
 	f.Limit++ // to see whether there is a next page
-	views, err := h.cfg.Coordinator.List(c.r.Context(), c.id.caller(), f)
+	views, err := h.cfg.Coordinator.List(c.r.Context(), c.id.reader(), f)
 	if err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func (h *Handler) cancelTransaction(c *call) error {
 	c.log = c.log.With("transaction", id.String())
 	ctx, cancel := c.bounded()
 	defer cancel()
-	view, err := h.cfg.Coordinator.Cancel(ctx, c.id.caller(), id, reason)
+	view, err := h.cfg.Coordinator.Cancel(ctx, c.id.canceller(), id, reason)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sagacity-tx/sagacity/coordinator/api"
+	"github.com/sagacity-tx/sagacity/coordinator/token"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -18,7 +19,11 @@ func TestTransactionsBelongToTheirClient(t *testing.T) {
 	t.Parallel()
 	as := func(r *http.Request) (api.Identity, error) {
 		client := r.Header.Get("X-Client")
-		return api.Identity{Tenant: strings.ToLower(client[:1]), Client: client, Operator: client == "Root"}, nil
+		id := api.Identity{Tenant: strings.ToLower(client[:1]), Client: client, Roles: token.Client}
+		if client == "Root" {
+			id.Roles |= token.Operator
+		}
+		return id, nil
 	}
 	w := newWorld(t, func(c *api.Config) { c.Authenticate = as })
 	path := w.submit(submission("mine"), "X-Client", "Ann", "Idempotency-Key", "k")

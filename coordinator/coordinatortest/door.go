@@ -10,6 +10,7 @@ import (
 
 	"github.com/sagacity-tx/sagacity/coordinator"
 	"github.com/sagacity-tx/sagacity/coordinator/api"
+	"github.com/sagacity-tx/sagacity/coordinator/token"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -20,7 +21,7 @@ var _ api.Coordinator = (*engine)(nil)
 // authenticator lets everyone in as one caller, who is an operator too.
 func authenticator(caller coordinator.Caller) api.Authenticator {
 	return func(*http.Request) (api.Identity, error) {
-		return api.Identity{Tenant: caller.Tenant, Client: caller.Client, Actor: caller.Client, Operator: true}, nil
+		return api.Identity{Tenant: caller.Tenant, Client: caller.Client, Actor: caller.Client, Roles: token.AllRoles, AllTenants: true}, nil
 	}
 }
 

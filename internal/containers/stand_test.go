@@ -26,6 +26,7 @@ import (
 
 	"github.com/sagacity-tx/sagacity/coordinator"
 	"github.com/sagacity-tx/sagacity/coordinator/api"
+	roles "github.com/sagacity-tx/sagacity/coordinator/token"
 	"github.com/sagacity-tx/sagacity/coordinator/client"
 	"github.com/sagacity-tx/sagacity/internal/bank"
 	"github.com/sagacity-tx/sagacity/internal/bus"
@@ -190,7 +191,7 @@ func (s *stand) startCoordinator(ctx context.Context) {
 	}
 	s.run("relay", relay.Run)
 	s.run("coordinator", engine.Run)
-	auth, err := api.Token(token, api.Identity{Tenant: "default", Client: "test", Actor: "test", Operator: true})
+	auth, err := api.ConfiguredToken(token, api.Identity{Tenant: "default", Client: "test", Actor: "test", Roles: roles.AllRoles, AllTenants: true})
 	if err != nil {
 		t.Fatal(err)
 	}

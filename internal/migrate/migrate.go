@@ -18,6 +18,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
+	"github.com/sagacity-tx/sagacity/internal/pg"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -73,7 +74,7 @@ func with(dsn string, fsys fs.FS, owner string, use func(*goose.Provider) error)
 	}
 	db, err := sql.Open("pgx", dsn)
 	if err != nil {
-		return fmt.Errorf("migrate %s: %w", owner, err)
+		return fmt.Errorf("migrate %s: %w", owner, pg.WithoutDSN(err))
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	table := owner + "_migrations"
@@ -88,7 +89,7 @@ func with(dsn string, fsys fs.FS, owner string, use func(*goose.Provider) error)
 		return fmt.Errorf("migrate %s: %w", owner, err)
 	}
 	if err := use(p); err != nil {
-		return fmt.Errorf("migrate %s: %w", owner, err)
+		return fmt.Errorf("migrate %s: %w", owner, pg.WithoutDSN(err))
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/sagacity-tx/sagacity/internal/fault"
+	"github.com/sagacity-tx/sagacity/internal/fault/pgfault"
 	"github.com/sagacity-tx/sagacity/internal/pg"
 	"github.com/sagacity-tx/sagacity/internal/testdb"
 )
@@ -190,5 +192,24 @@ func TestCommitUnknown(t *testing.T) {
 	}
 	if !pg.IsRetryable(&pgconn.PgError{Code: pg.CodeDeadlockDetected}) {
 		t.Error("a deadlock is not retryable")
+	}
+}
+
+// What cannot be parsed may be a password as a whole, or have one in a place where it looks like something else.
+func TestBrokenDSNsAreNotShown(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2"
+	for _, dsn := range []string{
+		secret, "postgres://u:" + secret + "/x@host/db", "postgres://u:" + secret + "#x@host:port/db", "postgres://" + secret + "@[::1/db",
+		"host=127.0.0.1 password=" + secret + " port=x", "host='" + secret, "port=" + secret, "postgres://h/db?sslmode=" + secret,
+		"postgres://h/db?connect_timeout=" + secret, "`: " + secret, "::" + secret,
+	} {
+		_, err := pg.Open(t.Context(), pg.Config{DSN: dsn})
+		if err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), "the database URL is not valid: ") {
+			t.Errorf("%q: got %v", dsn, err)
+		}
+		if err == nil || pgfault.CauseOf(err) != fault.Setup {
+			t.Errorf("%q: the cause is %q", dsn, pgfault.CauseOf(err))
+		}
 	}
 }

@@ -91,7 +91,7 @@ func Open(ctx context.Context, c Config) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// pool translates c for pgxpool. pgx hides the password in its parse errors.
+// pool translates c for pgxpool.
 func (c Config) pool() (*pgxpool.Config, error) {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
@@ -99,7 +99,7 @@ func (c Config) pool() (*pgxpool.Config, error) {
 	}
 	pc, err := pgxpool.ParseConfig(c.DSN)
 	if err != nil {
-		return nil, fmt.Errorf("pg: the database URL is not valid: %w", err)
+		return nil, fmt.Errorf("pg: %w", WithoutDSN(err))
 	}
 	pc.MaxConns = c.MaxConns
 	pc.MinConns = 0

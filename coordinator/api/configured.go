@@ -20,10 +20,10 @@ type TokenError struct{ Fix string }
 // Error returns what to change.
 func (e *TokenError) Error() string { return "the token is not valid: " + e.Fix }
 
-// Token lets in, with the given identity, whoever sends the token (RFC 6750, section 2.1). There is one token for
+// ConfiguredToken lets in, with the given identity, whoever sends the token (RFC 6750, section 2.1). It is one token for
 // everyone: it says that the caller is allowed, not who it is. Digests are compared, in constant time, so that
 // neither the length nor a common beginning shows.
-func Token(token string, id Identity) (Authenticator, error) {
+func ConfiguredToken(token string, id Identity) (Authenticator, error) {
 	if err := checkToken(token); err != nil {
 		return nil, err
 	}
