@@ -62,6 +62,14 @@ bench-peers: ## Measure beside DTM and DBOS on the same PostgreSQL (ARGS="-clien
 	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/coordinator
 	@cd bench/peers && $(GO) build -trimpath -o ../../bin/dtm github.com/dtm-labs/dtm && $(GO) run . $(ARGS)
 
+.PHONY: bench-scale
+bench-scale: ## Measure beside ten million finished transactions, a backlog, several coordinators (ROWS=10000000 PAIRS=5 TRANSACTIONS=100000 ARGS="-parts p6")
+	@scripts/ensure-postgres.sh
+	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/coordinator
+	@$(GO) build -trimpath -o bin/bench-scale ./bench/scale
+	@bin/bench-scale -rows '$(or $(ROWS),10000000)' -pairs '$(or $(PAIRS),5)' \
+		-transactions '$(if $(filter file,$(origin TRANSACTIONS)),100000,$(TRANSACTIONS))' $(ARGS)
+
 .PHONY: build
 build: ## Build bin/coordinator and bin/participant
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/coordinator ./cmd/participant

@@ -108,13 +108,33 @@ func spread(runs []Row, of func(*Row) float64) Spread {
 	for i := range runs {
 		values[i] = of(&runs[i])
 	}
-	slices.Sort(values)
-	n := len(values)
-	return Spread{Median: round((values[(n-1)/2] + values[n/2]) / 2), Min: round(values[0]), Max: round(values[n-1])}
+	return SpreadOf(values...)
 }
 
-// round keeps three decimals: no figure here is worth more.
-func round(v float64) float64 { return math.Round(v*1000) / 1000 }
+// SpreadOf returns the spread of one value or more, rounded.
+func SpreadOf(values ...float64) Spread {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return Spread{Median: Round((sorted[(n-1)/2] + sorted[n/2]) / 2), Min: Round(sorted[0]), Max: Round(sorted[n-1])}
+}
+
+// String shows the median and the range.
+func (s Spread) String() string {
+	if s.Min == s.Max {
+		return short(s.Median)
+	}
+	return fmt.Sprintf("%s (%s–%s)", short(s.Median), short(s.Min), short(s.Max))
+}
+
+func short(v float64) string {
+	if math.Abs(v) >= 100 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+// Round keeps three decimals: no figure here is worth more.
+func Round(v float64) float64 { return math.Round(v*1000) / 1000 }
 
 // WriteJSON writes the summaries as an array.
 func WriteJSON(w io.Writer, summaries []Summary) error {

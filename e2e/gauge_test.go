@@ -3,10 +3,12 @@ package e2e
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -244,20 +246,61 @@ func largest[N cmp.Ordered](looks []gauge, of func(gauge) N) (most, least N) {
 
 // verdicts are what a command prints at its end, a line for each figure.
 type verdicts struct {
-	t     *testing.T
-	lines []string
+	t    *testing.T
+	rule string // that the next figures show
+	all  []verdict
+}
+
+// verdict is what one figure is, and what it should be.
+type verdict struct {
+	Rule, What, Want, Got string
+	OK                    bool
 }
 
 // add judges one figure.
 func (v *verdicts) add(ok bool, what, want, format string, args ...any) {
 	v.t.Helper()
-	word := "ok  "
 	got := fmt.Sprintf(format, args...)
 	if !ok {
-		word = "FAIL"
 		v.t.Errorf("%s: %s, want %s", what, got, want)
 	}
-	v.lines = append(v.lines, fmt.Sprintf("%s  %-58s %-22s %s", word, what, want, got))
+	v.all = append(v.all, verdict{Rule: v.rule, What: what, Want: want, Got: got, OK: ok})
 }
 
-func (v *verdicts) print() { v.t.Log("verdicts:\n" + strings.Join(v.lines, "\n")) }
+// print shows the verdicts, and writes them to the file that E2E_VERDICTS names, for a command that runs the test.
+func (v *verdicts) print() {
+	v.t.Helper()
+	var text strings.Builder
+	for _, one := range v.all {
+		word := "ok  "
+		if !one.OK {
+			word = "FAIL"
+		}
+		fmt.Fprintf(&text, "\n%s  %-58s %-22s %s", word, one.What, one.Want, one.Got)
+	}
+	v.t.Log("verdicts:" + text.String())
+	path := os.Getenv("E2E_VERDICTS")
+	if path == "" {
+		return
+	}
+	data, err := json.Marshal(v.all)
+	if err == nil {
+		err = os.WriteFile(path, data, 0o600)
+	}
+	if err != nil {
+		v.t.Errorf("E2E_VERDICTS: %v", err)
+	}
+}
+
+// What a test prints, a command that runs it can read.
+func TestVerdictsAreWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "verdicts.json")
+	t.Setenv("E2E_VERDICTS", path)
+	v := &verdicts{t: t, rule: "P7"}
+	v.add(true, "memory", "≤ 300 MiB", "%d MiB", 50)
+	v.print()
+	text, err := os.ReadFile(path)
+	if want := `[{"Rule":"P7","What":"memory","Want":"≤ 300 MiB","Got":"50 MiB","OK":true}]`; err != nil || string(text) != want {
+		t.Errorf("%s %v, want %s", text, err, want)
+	}
+}

@@ -3,7 +3,7 @@
 // Every test has a cluster of its own, so what one test breaks no other test sees. The choices of a test come
 // from a seed that it prints; E2E_SEED replays them. E2E_LONG=1 makes the crash tests longer, E2E_TRANSACTIONS and
 // E2E_CLIENTS say how large TestCrashOfEverything is (make crash), and E2E_LOGS names a directory in which the logs
-// of the processes are kept.
+// of the processes are kept. E2E_VERDICTS names a file to which a test that prints verdicts writes them as JSON.
 package e2e
 
 import (

@@ -23,6 +23,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver of the participants
+
+	"github.com/sagacity-tx/sagacity/bench/process"
 )
 
 // dtm is one DTM server in one of its settings, and its participants in this process.
@@ -30,7 +32,7 @@ type dtm struct {
 	setting int // UpdateBranchSync
 	api     string
 	busi    string // where the participants are
-	server  *child
+	server  *process.Child
 	http    *http.Server
 	db      *sql.DB
 }
@@ -72,7 +74,7 @@ func (d *dtm) startServer(ctx context.Context, st *stand, dsn, name string) erro
 	}
 	var ports [3]string
 	for i := range ports {
-		address, err := freeAddress()
+		address, err := process.FreeAddress(ctx)
 		if err != nil {
 			return err
 		}
@@ -91,11 +93,11 @@ UpdateBranchSync: %d
 	if err != nil {
 		return err
 	}
-	if d.server, err = startChild(st.dtmProgram, nil, "-c", file); err != nil {
+	if d.server, err = process.Start(st.dtmProgram, nil, "-c", file); err != nil {
 		return err
 	}
 	d.api = "http://127.0.0.1:" + ports[0] + "/api/dtmsvr"
-	return awaitHTTP(ctx, d.api+"/newGid", d.server)
+	return d.server.AwaitHTTP(ctx, d.api+"/newGid")
 }
 
 // startParticipants serves the steps over HTTP, each in the barrier that DTM's client has.
@@ -196,7 +198,7 @@ func (d *dtm) do(_ context.Context, w work, n int64) error {
 func (d *dtm) stop() error {
 	var errs []error
 	if d.server != nil {
-		errs = append(errs, d.server.stop())
+		errs = append(errs, d.server.Stop())
 	}
 	if d.http != nil {
 		errs = append(errs, d.http.Close())

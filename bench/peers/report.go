@@ -4,10 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"slices"
 	"strconv"
+
+	"github.com/sagacity-tx/sagacity/bench"
 )
 
 const (
@@ -17,21 +18,15 @@ const (
 
 // figure is one comparison. Ratios are better when higher, whatever the metric; a target is one of those.
 type figure struct {
-	ID          string   `json:"id"`
-	Work        work     `json:"work"`
-	Clients     string   `json:"clients"` // a number, or "peak": each side at its best number
-	Metric      string   `json:"metric"`
-	PeerSetting string   `json:"peer_setting"`
-	Ours        spread   `json:"ours"`
-	Peer        spread   `json:"peer"`
-	Ratio       float64  `json:"ratio"`  // of the medians
-	Target      *float64 `json:"target"` // null: shown only
-}
-
-type spread struct {
-	Median float64 `json:"median"`
-	Min    float64 `json:"min"`
-	Max    float64 `json:"max"`
+	ID          string       `json:"id"`
+	Work        work         `json:"work"`
+	Clients     string       `json:"clients"` // a number, or "peak": each side at its best number
+	Metric      string       `json:"metric"`
+	PeerSetting string       `json:"peer_setting"`
+	Ours        bench.Spread `json:"ours"`
+	Peer        bench.Spread `json:"peer"`
+	Ratio       float64      `json:"ratio"`  // of the medians
+	Target      *float64     `json:"target"` // null: shown only
 }
 
 // target is what one figure shall reach, beside DTM with durable branches.
@@ -75,10 +70,10 @@ func compare(rows []row) []figure {
 			}
 			f := figure{
 				ID: t.id, Work: t.work, Clients: t.clients, Metric: t.metric, PeerSetting: peer, Ours: ours, Peer: theirs,
-				Ratio: round(ours.Median / theirs.Median),
+				Ratio: bench.Round(ours.Median / theirs.Median),
 			}
 			if t.metric != metricRate {
-				f.Ratio = round(theirs.Median / ours.Median)
+				f.Ratio = bench.Round(theirs.Median / ours.Median)
 			}
 			if peer == sideFair {
 				f.Target = &t.ratio
@@ -100,16 +95,16 @@ func sidesOf(rows []row) []string {
 }
 
 // at returns a side's figure of all runs.
-func at(rows []row, side string, t target) (spread, bool) {
+func at(rows []row, side string, t target) (bench.Spread, bool) {
 	byClients := map[int][]float64{}
 	for _, r := range rows {
 		if r.side == side && r.work == t.work && (t.clients == peak || t.clients == strconv.Itoa(r.clients)) {
 			byClients[r.clients] = append(byClients[r.clients], r.value(t.metric))
 		}
 	}
-	var best spread
+	var best bench.Spread
 	for _, values := range byClients {
-		if s := spreadOf(values); s.Median > best.Median {
+		if s := bench.SpreadOf(values...); s.Median > best.Median {
 			best = s
 		}
 	}
@@ -127,14 +122,6 @@ func (r row) value(metric string) float64 {
 	}
 	return r.PerSecond
 }
-
-func spreadOf(values []float64) spread {
-	slices.Sort(values)
-	n := len(values)
-	return spread{Median: round((values[(n-1)/2] + values[n/2]) / 2), Min: round(values[0]), Max: round(values[n-1])}
-}
-
-func round(v float64) float64 { return math.Round(v*1000) / 1000 }
 
 func writeJSON(path string, figures []figure) error {
 	text, err := json.MarshalIndent(figures, "", "  ")
@@ -166,14 +153,14 @@ func writeMarkdown(w io.Writer, rows []row, figures []figure) {
 			continue
 		}
 		seen[k] = true
-		of := func(get func(row) float64) spread {
+		of := func(get func(row) float64) bench.Spread {
 			var values []float64
 			for _, o := range rows {
 				if (key{o.side, o.work, o.clients}) == k {
 					values = append(values, get(o))
 				}
 			}
-			return spreadOf(values)
+			return bench.SpreadOf(values...)
 		}
 		fmt.Fprintf(w, "| %s | %d | %s | %s | %s | %s | %s | %.1f | %.1f | %.0f | %.0f |\n", r.work, r.clients, r.side,
 			of(func(r row) float64 { return r.PerSecond }), of(func(r row) float64 { return r.P50Ms }), of(func(r row) float64 { return r.P99Ms }),
@@ -181,16 +168,4 @@ func writeMarkdown(w io.Writer, rows []row, figures []figure) {
 			of(func(r row) float64 { return r.StatementsPer }).Median, of(func(r row) float64 { return r.WALBytesPer }).Median,
 			of(func(r row) float64 { return float64(r.Errors) }).Max)
 	}
-}
-
-// String prints the median and the range.
-func (s spread) String() string {
-	return fmt.Sprintf("%s (%s–%s)", short(s.Median), short(s.Min), short(s.Max))
-}
-
-func short(v float64) string {
-	if v >= 100 {
-		return fmt.Sprintf("%.0f", v)
-	}
-	return fmt.Sprintf("%.2f", v)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/sagacity-tx/sagacity/bench"
+	"github.com/sagacity-tx/sagacity/bench/process"
 	"github.com/sagacity-tx/sagacity/coordinator/client"
 	"github.com/sagacity-tx/sagacity/internal/bus"
 	"github.com/sagacity-tx/sagacity/participant"
@@ -27,7 +28,7 @@ type sagacity struct {
 	bodies  map[work]*saga.Definition
 	http    *http.Transport
 	closing []func()
-	server  *child
+	server  *process.Child
 }
 
 func (s *sagacity) name() string   { return s.label }
@@ -52,17 +53,17 @@ func startSagacity(ctx context.Context, st *stand) (_ *sagacity, err error) {
 		return nil, err
 	}
 	env := []string{"DATABASE_URL=" + dsn, "NATS_URL=" + st.cluster.NATSURL(), "SAGACITY_LOG_LEVEL=error"}
-	if err := runToEnd(ctx, st.coordinator, env, "migrate"); err != nil {
+	if err := process.Run(ctx, st.coordinator, env, "migrate"); err != nil {
 		return nil, err
 	}
-	address, err := freeAddress()
+	address, err := process.FreeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if s.server, err = startChild(st.coordinator, env, "serve", "--listen", address, "--auto-pause", "0"); err != nil {
+	if s.server, err = process.Start(st.coordinator, env, "serve", "--listen", address, "--auto-pause", "0"); err != nil {
 		return nil, err
 	}
-	if err := awaitHTTP(ctx, "http://"+address+"/readyz", s.server); err != nil {
+	if err := s.server.AwaitHTTP(ctx, "http://"+address+"/readyz"); err != nil {
 		return nil, err
 	}
 	s.http = &http.Transport{MaxIdleConnsPerHost: st.clientsMax}
@@ -190,5 +191,5 @@ func (s *sagacity) stop() error {
 	if s.server == nil {
 		return nil
 	}
-	return s.server.stop()
+	return s.server.Stop()
 }
