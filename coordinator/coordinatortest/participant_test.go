@@ -66,16 +66,16 @@ func TestDeadLetters(t *testing.T) {
 			if l.Cause != test.cause || !tx.Suspended {
 				t.Errorf("the dead letter is %+v, want %s", l, test.cause)
 			}
-			reason, action, options := "repaired", "replay", []client.ReplayOption(nil)
+			reason, options := "repaired", []client.ReplayOption(nil)
 			if name == "unknown" { // nobody else is here to approve it (E3)
-				reason, action, options = "the bank's statement of today shows no such payment", "break_glass", append(options, client.WithBreakGlass())
+				reason, options = "the bank's statement of today shows no such payment", append(options, client.WithBreakGlass())
 			}
 			if err := c.Client().Replay(within(t), l.ID, l.Version, reason, options...); err != nil {
 				t.Fatal(err)
 			}
 			wantStatus(t, c.Last(), saga.StatusCommitted) // behind its answers the action is done
 			d, err := c.Client().DeadLetter(within(t), l.ID)
-			if err != nil || d.Status != saga.DeadLetterClosed || len(d.Audit) != 1 || d.Audit[0].Action != action || len(d.Attempts) == 0 {
+			if err != nil || d.Status != saga.DeadLetterClosed || len(d.Audit) != 1+len(options) || !slices.ContainsFunc(d.Audit, func(e client.AuditEntry) bool { return e.Action == "replay" }) || len(d.Attempts) == 0 {
 				t.Errorf("after the replay: %+v, %v", d, err)
 			}
 			wantProblem(t, c.Client().Replay(within(t), l.ID, l.Version, "again"), 412, client.CodeStale)
