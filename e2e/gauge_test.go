@@ -34,7 +34,7 @@ func (w *world) serve(t *testing.T, args ...string) *served {
 	s := &served{args: args}
 	s.process = startProcess(t, spec{
 		name: "coordinator serve measured", ready: "API on ", env: w.env("coordinator"),
-		args: append([]string{"serve", "--listen", "127.0.0.1:0", "--pprof-listen", "127.0.0.1:0"}, args...),
+		args: append([]string{"serve", "--anonymous", "--listen", "127.0.0.1:0", "--pprof-listen", "127.0.0.1:0"}, args...),
 	})
 	address, err := addressIn(s.announced)
 	if err != nil {

@@ -166,7 +166,7 @@ func runOutage(t *testing.T, plan *outagePlan, s strategy) outage.Run {
 // startOutageCoordinators starts so many, whose inside can be looked at.
 func startOutageCoordinators(t *testing.T, w *world, plan *outagePlan, protected bool) (coordinators []*served) {
 	t.Helper()
-	args := []string{"serve", "--listen", "127.0.0.1:0", "--pprof-listen", "127.0.0.1:0", "--retry-floor", strconv.Itoa(plan.retryFloor)}
+	args := []string{"serve", "--anonymous", "--listen", "127.0.0.1:0", "--pprof-listen", "127.0.0.1:0", "--retry-floor", strconv.Itoa(plan.retryFloor)}
 	if !protected {
 		args = append(args, "--unprotected", "--participant-in-flight", "1000000", "--auto-pause", "0")
 	}
