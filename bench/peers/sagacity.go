@@ -60,7 +60,7 @@ func startSagacity(ctx context.Context, st *stand) (_ *sagacity, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.server, err = process.Start(st.coordinator, env, "serve", "--listen", address, "--auto-pause", "0"); err != nil {
+	if s.server, err = process.Start(st.coordinator, env, "serve", "--anonymous", "--listen", address, "--auto-pause", "0"); err != nil {
 		return nil, err
 	}
 	if err := s.server.AwaitHTTP(ctx, "http://"+address+"/readyz"); err != nil {

@@ -178,7 +178,7 @@ func (s *site) startNode(ctx context.Context) error {
 	}
 	n := &node{http: &http.Transport{MaxIdleConnsPerHost: slices.Max(s.st.cfg.clients)}}
 	// Loaded weeks are to stay, and what goes wrong is to be seen.
-	n.child, err = process.Start(s.st.program, s.env, "serve", "--listen", address, "--retention", "off", "--auto-pause", "0")
+	n.child, err = process.Start(s.st.program, s.env, "serve", "--anonymous", "--listen", address, "--retention", "off", "--auto-pause", "0")
 	if err != nil {
 		return err
 	}
