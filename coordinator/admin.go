@@ -165,7 +165,7 @@ func (a Admin) judge(ctx context.Context, action saga.LetterAction, p LetterPara
 	if !inScope(p.Tenant, l.Tenant) {
 		return l, dlq.ErrNotFound
 	}
-	if err = l.Propose(ctx, a.c.cfg.Pool); err != nil { // after the dead letter, whose version the action names
+	if err := l.Propose(ctx, a.c.cfg.Pool); err != nil { // after the dead letter, whose version the action names
 		return l, err
 	}
 	r := saga.LetterRequest{

@@ -174,7 +174,8 @@ func (c *Coordinator) partitions(ctx context.Context, tables ...string) ([]int64
 		return nil, fmt.Errorf("list partitions: %w", err)
 	}
 	weeks, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (week int64, err error) {
-		return week, row.Scan(nil, &week)
+		err = row.Scan(nil, &week)
+		return week, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list partitions: %w", err)

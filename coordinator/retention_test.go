@@ -165,7 +165,7 @@ func TestRetainedAgrees(t *testing.T) {
 	const retention = 30 * day
 	type combination struct {
 		status   saga.Status
-		finished time.Duration // ago; zero: not
+		finished time.Duration // how long ago, or zero if it runs
 		letter   saga.DeadLetterStatus
 	}
 	var all []combination
@@ -201,7 +201,7 @@ func TestRetainedAgrees(t *testing.T) {
 	if err := w.pool.SendBatch(t.Context(), &batch).Close(); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := w.pool.Query(t.Context(), `SELECT id, NOT unresolved AND finished_at < $1 FROM transactions_retained`, now.Add(-retention))
+	rows, err := w.pool.Query(t.Context(), `SELECT id, NOT unresolved AND finished_at < $1 FROM transactions_retained`, now.Add(-retention)) //nolint:rowserrcheck // ForEachRow checks it
 	if err != nil {
 		t.Fatal(err)
 	}

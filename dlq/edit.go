@@ -89,7 +89,7 @@ func (d *DeadLetter) Propose(ctx context.Context, db Querier) error {
 	if err != nil {
 		return fmt.Errorf("dlq: get the edit of %s: %w", d.ID, err)
 	}
-	e, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (Edit, error) { return scanEdit(row) })
+	e, err := pgx.CollectExactlyOneRow(rows, scanEdit)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil

@@ -112,7 +112,7 @@ func ClaimJobs(ctx context.Context, db Querier, until time.Duration, limit int) 
 // CountJobItems counts a job's items by state, all of them and those of the canary.
 func CountJobItems(ctx context.Context, db Querier, id uuid.UUID, canary int) (c saga.JobCounts, err error) {
 	c.Items, c.Canary = map[saga.JobItemState]int{}, map[saga.JobItemState]int{}
-	rows, err := db.Query(ctx, sqlCountItems, id, canary)
+	rows, err := db.Query(ctx, sqlCountItems, id, canary) //nolint:rowserrcheck // ForEachRow checks it
 	if err != nil {
 		return c, fmt.Errorf("dlq: count items of job %s: %w", id, err)
 	}
@@ -131,7 +131,7 @@ func CountJobItems(ctx context.Context, db Querier, id uuid.UUID, canary int) (c
 
 // CountJobPlan adds what is known of a dry run, and returns the database's clock.
 func CountJobPlan(ctx context.Context, db Querier, id uuid.UUID, c *saga.JobCounts) (now time.Time, err error) {
-	rows, err := db.Query(ctx, sqlCountPlan, id)
+	rows, err := db.Query(ctx, sqlCountPlan, id) //nolint:rowserrcheck // ForEachRow checks it
 	if err != nil {
 		return now, fmt.Errorf("dlq: count the plan of job %s: %w", id, err)
 	}
@@ -148,7 +148,7 @@ func CountJobPlan(ctx context.Context, db Querier, id uuid.UUID, c *saga.JobCoun
 
 // JobEffects counts a job's items by what the dry run has predicted; those without a prediction are under "".
 func JobEffects(ctx context.Context, db Querier, id uuid.UUID) (map[saga.ReplayEffect]int, error) {
-	rows, err := db.Query(ctx, sqlCountEffects, id)
+	rows, err := db.Query(ctx, sqlCountEffects, id) //nolint:rowserrcheck // ForEachRow checks it
 	if err != nil {
 		return nil, fmt.Errorf("dlq: count effects of job %s: %w", id, err)
 	}
@@ -187,7 +187,7 @@ func EndJobItems(ctx context.Context, db Execer, id uuid.UUID, from saga.JobItem
 
 // SettledJobItems says what has become of dispatched items whose dead letters have changed since.
 func SettledJobItems(ctx context.Context, db Querier, id uuid.UUID, limit int) ([]JobItemEnd, error) {
-	rows, err := db.Query(ctx, sqlSettledItems, id, limit)
+	rows, err := db.Query(ctx, sqlSettledItems, id, limit) //nolint:rowserrcheck // ForEachRow checks it
 	if err != nil {
 		return nil, fmt.Errorf("dlq: settled items of job %s: %w", id, err)
 	}

@@ -162,7 +162,7 @@ func selectLetters(ctx context.Context, tx pgx.Tx, p JobParams) (ids []uuid.UUID
 		transaction = &id
 	}
 	s := &p.Selection
-	rows, err := tx.Query(ctx, sqlSelectLetters, s.Fingerprint, s.Participant, s.Action, s.Cause, transaction, p.Tenant, saga.JobItemsMax+1)
+	rows, err := tx.Query(ctx, sqlSelectLetters, s.Fingerprint, s.Participant, s.Action, s.Cause, transaction, p.Tenant, saga.JobItemsMax+1) //nolint:rowserrcheck // ForEachRow checks it
 	if err != nil {
 		return nil, nil, fmt.Errorf("dlq: select: %w", err)
 	}

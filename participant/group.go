@@ -129,6 +129,7 @@ func (p *Participant) executeMember(ctx context.Context, g *groupEntry, m *membe
 			g.keep()
 			return nil
 		}
+	case saga.DoInquire, saga.DoVoid: // external effects run by themselves
 	}
 	return g.undo(ctx)
 }

@@ -88,8 +88,14 @@ func TestJudgeApprove(t *testing.T) {
 
 func TestApprovalExpiry(t *testing.T) {
 	for _, c := range []struct{ asked, configured, want time.Duration }{
-		{0, 0, saga.ApprovalExpiryDefault}, {0, time.Hour, time.Hour}, {time.Minute, time.Hour, time.Minute},
-		{saga.ApprovalExpiryMax, 0, saga.ApprovalExpiryMax}, {saga.ApprovalExpiryMax + 1, 0, 0}, {-1, 0, 0}, {1, 0, 0}, {0, -1, 0},
+		{0, 0, saga.ApprovalExpiryDefault},
+		{0, time.Hour, time.Hour},
+		{time.Minute, time.Hour, time.Minute},
+		{saga.ApprovalExpiryMax, 0, saga.ApprovalExpiryMax},
+		{saga.ApprovalExpiryMax + 1, 0, 0},
+		{-1, 0, 0},
+		{1, 0, 0},
+		{0, -1, 0},
 	} {
 		got, err := saga.ApprovalExpiry(c.asked, c.configured)
 		if got != c.want || (err != nil) != (c.want == 0) {

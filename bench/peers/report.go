@@ -47,12 +47,22 @@ const (
 )
 
 var targets = []target{
-	{"P1", workNoop, "1", metricRate, 3}, {"P1", workNoop, "16", metricRate, 4}, {"P1", workNoop, "128", metricRate, 11}, {"P1", workNoop, peak, metricRate, 15},
-	{"P2", workBank, "1", metricRate, 2}, {"P2", workBank, "16", metricRate, 3.3}, {"P2", workBank, "128", metricRate, 12}, {"P2", workBank, peak, metricRate, 18},
-	{"P3", workFailing, "16", metricRate, 5}, {"P3", workFailing, "128", metricRate, 18},
-	{"P3", workTCC, "16", metricRate, 5}, {"P3", workTCC, "128", metricRate, 18},
-	{"P4", workNoop, "128", metricCPU, 12}, {"P4", workBank, "128", metricCPU, 12},
-	{"P5", workBank, "1", metricP50, 2.22}, {"P5", workBank, "1", metricP99, 1.67},
+	{"P1", workNoop, "1", metricRate, 3},
+	{"P1", workNoop, "16", metricRate, 4},
+	{"P1", workNoop, "128", metricRate, 11},
+	{"P1", workNoop, peak, metricRate, 15},
+	{"P2", workBank, "1", metricRate, 2},
+	{"P2", workBank, "16", metricRate, 3.3},
+	{"P2", workBank, "128", metricRate, 12},
+	{"P2", workBank, peak, metricRate, 18},
+	{"P3", workFailing, "16", metricRate, 5},
+	{"P3", workFailing, "128", metricRate, 18},
+	{"P3", workTCC, "16", metricRate, 5},
+	{"P3", workTCC, "128", metricRate, 18},
+	{"P4", workNoop, "128", metricCPU, 12},
+	{"P4", workBank, "128", metricCPU, 12},
+	{"P5", workBank, "1", metricP50, 2.22},
+	{"P5", workBank, "1", metricP99, 1.67},
 }
 
 // compare puts the rows of all peers beside ours.

@@ -169,7 +169,7 @@ func TestConfigPrint(t *testing.T) {
 	t.Setenv("NATS_URL", "")
 	t.Setenv("SAGACITY_LISTEN", "127.0.0.1:2")
 	t.Setenv(envConfig, tokenFile(t, "listen: 127.0.0.1:3\nconnections: 33\nnats-url: nats://hunter2@a:4222,nats://u:hunter2@b:4222\nprefix: file\nwithout-tls: true\n"))
-	print := func(args ...string) map[string]setting {
+	printed := func(args ...string) map[string]setting {
 		r := command(t, nil, append([]string{"config", "print", "-o", "json"}, args...)...).want(t, exitOK)
 		var list []setting
 		if err := json.Unmarshal([]byte(r.stdout), &list); err != nil {
@@ -184,7 +184,7 @@ func TestConfigPrint(t *testing.T) {
 		}
 		return byName
 	}
-	got := print()
+	got := printed()
 	for name, want := range map[string]setting{
 		"database-url": {Value: "postgres://xxxxx@db.example/x?password=xxxxx&sslmode=require", Source: "environment"},
 		"nats-url":     {Value: "nats://xxxxx@a:4222,nats://xxxxx@b:4222", Source: "file"},
@@ -196,7 +196,7 @@ func TestConfigPrint(t *testing.T) {
 			t.Errorf("got %+v, want %+v", got[name], want)
 		}
 	}
-	if got := print("--listen", "127.0.0.1:1", "--redacted=false"); got["listen"] != (setting{"listen", "127.0.0.1:1", "flag"}) || !strings.Contains(got["nats-url"].Value, "hunter2") {
+	if got := printed("--listen", "127.0.0.1:1", "--redacted=false"); got["listen"] != (setting{"listen", "127.0.0.1:1", "flag"}) || !strings.Contains(got["nats-url"].Value, "hunter2") {
 		t.Errorf("got %+v", got)
 	}
 	if hidden := redactURLs("host=x password=hunter2"); strings.Contains(hidden, "hunter2") {

@@ -58,8 +58,11 @@ func TestApprovals(t *testing.T) {
 	path, transaction := bury()
 	other, _ := bury()
 	for _, bad := range []struct{ body, code string }{
-		{`{"reason":"x","expires_in":"0s"}`, "invalid_duration"}, {`{"reason":"x","expires_in":"25h"}`, "invalid_duration"},
-		{`{"reason":"x","expires_in":"soon"}`, "invalid_duration"}, {`{"reason":" "}`, "missing_reason"}, {`{"why":""}`, "invalid_json"},
+		{`{"reason":"x","expires_in":"0s"}`, "invalid_duration"},
+		{`{"reason":"x","expires_in":"25h"}`, "invalid_duration"},
+		{`{"reason":"x","expires_in":"soon"}`, "invalid_duration"},
+		{`{"reason":" "}`, "missing_reason"},
+		{`{"why":""}`, "invalid_json"},
 	} {
 		w.call("POST", path+"/approvals", bad.body, "If-Match", etag(path)).problem(400, bad.code)
 	}

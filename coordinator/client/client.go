@@ -142,7 +142,7 @@ func (c *Client) attempt(ctx context.Context, r request) (answer, error) {
 	if c.options.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.options.Token)
 	}
-	resp, err := c.http.Do(req)
+	resp, err := c.http.Do(req) //nolint:bodyclose // readAnswer closes it
 	if err != nil {
 		return answer{}, &UnknownError{Err: err}
 	}

@@ -26,8 +26,8 @@ import (
 
 	"github.com/sagacity-tx/sagacity/coordinator"
 	"github.com/sagacity-tx/sagacity/coordinator/api"
-	roles "github.com/sagacity-tx/sagacity/coordinator/token"
 	"github.com/sagacity-tx/sagacity/coordinator/client"
+	roles "github.com/sagacity-tx/sagacity/coordinator/token"
 	"github.com/sagacity-tx/sagacity/internal/bank"
 	"github.com/sagacity-tx/sagacity/internal/bus"
 	"github.com/sagacity-tx/sagacity/internal/pg"
@@ -202,7 +202,6 @@ func (s *stand) startCoordinator(ctx context.Context) {
 		t.Fatal(err)
 	}
 }
-
 
 // startBank starts a bank on its own database, with a role that sees no other.
 func (s *stand) startBank(ctx context.Context, name, account string) *pgxpool.Pool {

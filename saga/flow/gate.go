@@ -60,7 +60,8 @@ func (g *Gate) ask(r saga.SendRequest, a Attempt, now time.Time) (*Flow, saga.Wa
 	f := g.Flow(r.Command.Participant)
 	for i := range g.pauses {
 		if g.pauses[i].Holds(r) {
-			return f, saga.WaitPause, f.park(saga.WaitPause, now)
+			until := f.park(saga.WaitPause, now)
+			return f, saga.WaitPause, until
 		}
 	}
 	wait, until := f.Ask(a, now)

@@ -76,8 +76,10 @@ var (
 )
 
 func newBag(w *world) *bag {
-	return &bag{w: w, dedup: map[string]dedupEntry{}, consumers: map[string]*consumer{}, answered: map[string]bool{},
-		accepted: map[string]bool{}, pastOf: map[saga.ID]*[2][]*message{}}
+	return &bag{
+		w: w, dedup: map[string]dedupEntry{}, consumers: map[string]*consumer{}, answered: map[string]bool{},
+		accepted: map[string]bool{}, pastOf: map[saga.ID]*[2][]*message{},
+	}
 }
 
 func (b *bag) consumer(name string) *consumer {

@@ -51,6 +51,7 @@ func inDirection(status saga.Status, kind saga.Kind, phase saga.Phase) bool {
 		return phase == saga.PhaseConfirm || phase == saga.PhaseTry && kind == saga.KindRetriable
 	case saga.StatusCancelling:
 		return phase == saga.PhaseCancel && cancellable(kind)
+	case saga.StatusAccepted, saga.StatusCommitted, saga.StatusCancelled, saga.StatusResolved:
 	}
 	return false
 }

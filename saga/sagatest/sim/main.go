@@ -72,7 +72,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 // verdict prints the last line, and returns the exit status.
 func verdict(w io.Writer, m sagatest.Many, r *sagatest.Report, everyCell bool) int {
-	problem := ""
+	var problem string
 	missing := len(r.Unreached())
 	switch {
 	case len(r.Violations) > 0:
