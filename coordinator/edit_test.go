@@ -57,7 +57,7 @@ func (e *editing) letter(c *coordinator.Coordinator, want func(dlq.DeadLetter) b
 			e.t.Fatal(err)
 		}
 		l = d.DeadLetter
-		return want(l)
+		return want(l) && e.letters(c, filterOf(e.id))[0].Version == l.Version // its edit is read after it
 	})
 	return l
 }
