@@ -78,8 +78,11 @@ func TestWatchWithoutStreams(t *testing.T) {
 	for _, refusal := range []http.HandlerFunc{
 		answered(404, `{"code":"no_such_route","status":404}`), answered(429, `{"code":"overloaded","status":429}`),
 	} {
-		running := answered(200, transactionJSON(1, "running"))
-		s := serve(t, refusal, running, running, answered(200, transactionJSON(4, "committed")))
+		answers := []http.HandlerFunc{refusal}
+		for range 2 {
+			answers = append(answers, answered(200, transactionJSON(1, "running")))
+		}
+		s := serve(t, append(answers, answered(200, transactionJSON(4, "committed")))...)
 		if versions, err := watchAll(t, s); err != nil || !slices.Equal(versions, []int64{1, 4}) {
 			t.Errorf("got %d, %v", versions, err)
 		}
