@@ -132,7 +132,7 @@ func (f *Flow) raise(now time.Time) {
 		return
 	}
 	f.raisedAt = now
-	if f.answers.latest(now)*f.share*10 >= f.ceiling*9 {
+	if f.answers.latest(now)*f.share*20 >= f.ceiling*17 {
 		f.ceiling = min(f.ceiling*5/4+1, f.policy.CeilingQuick)
 	}
 }
@@ -214,8 +214,9 @@ func (f *Flow) askInterval(reason saga.Wait, now time.Time) time.Duration {
 	return interval
 }
 
-// interval is the time between two commands of a drain, of this coordinator.
-func (f *Flow) interval(now time.Time) time.Duration { return f.every(f.Ceiling(now)) }
+// interval is the time between two commands of a drain, of this coordinator. They go a tenth below the ceiling: what is
+// published late in one second comes beside what belongs to the next.
+func (f *Flow) interval(now time.Time) time.Duration { return f.every(f.Ceiling(now)) * 10 / 9 }
 
 // spacing is the time between two slots. Where the ceiling may rise soon they are closer than that: some ask in vain.
 func (f *Flow) spacing(now time.Time) time.Duration {
