@@ -30,10 +30,11 @@ func (w *world) cover(c saga.Case, err error) {
 	}
 	cell := Cell{Status: c.Tx.Status, Event: eventName(c.Event)}
 	if r, ok := c.Event.(saga.Replied); ok {
-		if string(r.Reply.Result.Data) == forgedResult || r.Reply.Code == saga.FaultNotTried {
-			return // it is forged, or answers what is
-		}
 		op := operation(c.Def, &c.Tx, r.Reply.Step, r.Reply.Phase)
+		answersForged := r.Reply.Code == saga.FaultNotTried || r.Reply.Outcome == saga.OutcomeFault && !op.Sent()
+		if string(r.Reply.Result.Data) == forgedResult || answersForged {
+			return
+		}
 		cell.State, cell.Reply = stateName(&op), replyName(&op, &r.Reply)
 	}
 	w.coverage[cell]++
