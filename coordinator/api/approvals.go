@@ -134,7 +134,7 @@ func (h *Handler) approveDeadLetter(c *call) error {
 	p := coordinator.ApproveParams{Actor: c.id.Actor}
 	var form ApproveForm
 	var err error
-	if p.DeadLetter, err = c.pathDeadLetter(); err != nil {
+	if p.DeadLetter, err = c.pathUUID("a dead letter"); err != nil {
 		return err
 	}
 	if p.Version, err = c.ifMatch(); err != nil {
@@ -207,10 +207,9 @@ func (c *call) approvalFilter() (f dlq.ApprovalFilter, err error) {
 
 // revokeApproval ends an approval that was not used.
 func (h *Handler) revokeApproval(c *call) error {
-	s := c.r.PathValue("id")
-	id, err := uuid.Parse(s)
-	if err != nil || len(s) != 36 {
-		return problemIn("invalid_id", "id", "use the id of an approval: a UUID as 36 characters")
+	id, err := c.pathUUID("an approval")
+	if err != nil {
+		return err
 	}
 	reason, err := requireReason(c.reason("revoke"))
 	if err != nil {
@@ -231,7 +230,7 @@ func (c *call) replayParams() (coordinator.LetterParams, error) {
 	p := coordinator.LetterParams{Actor: c.id.Actor, Tenant: c.id.scope()}
 	var form ReplayForm
 	var err error
-	if p.DeadLetter, err = c.pathDeadLetter(); err != nil {
+	if p.DeadLetter, err = c.pathUUID("a dead letter"); err != nil {
 		return p, err
 	}
 	if p.Version, err = c.ifMatch(); err != nil {

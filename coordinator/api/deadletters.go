@@ -75,7 +75,7 @@ func etagOf(version int64) string { return `"` + strconv.FormatInt(version, 10) 
 
 // getDeadLetter answers with a dead letter and all that is known about it (D1).
 func (h *Handler) getDeadLetter(c *call) error {
-	id, err := c.pathDeadLetter()
+	id, err := c.pathUUID("a dead letter")
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (c *call) decision(action string) (version int64, reason string, err error)
 func (c *call) letterParams(action string) (coordinator.LetterParams, error) {
 	p := coordinator.LetterParams{Actor: c.id.Actor, Tenant: c.id.scope()}
 	var err error
-	if p.DeadLetter, err = c.pathDeadLetter(); err != nil {
+	if p.DeadLetter, err = c.pathUUID("a dead letter"); err != nil {
 		return p, err
 	}
 	p.Version, p.Reason, err = c.decision(action)

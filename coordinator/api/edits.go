@@ -51,7 +51,7 @@ func (r *renderer) edit(e *dlq.Edit) *Edit {
 func (h *Handler) editDeadLetter(c *call) error {
 	p := coordinator.EditParams{Actor: c.id.Actor}
 	var err error
-	if p.DeadLetter, err = c.pathDeadLetter(); err != nil {
+	if p.DeadLetter, err = c.pathUUID("a dead letter"); err != nil {
 		return err
 	}
 	if p.Version, err = c.ifMatch(); err != nil {

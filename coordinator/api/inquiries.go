@@ -66,7 +66,7 @@ func (h *Handler) inquireDeadLetter(c *call) error {
 	if err != nil {
 		return err
 	}
-	id, err := c.pathDeadLetter()
+	id, err := c.pathUUID("a dead letter")
 	if err != nil {
 		return err
 	}

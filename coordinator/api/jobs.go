@@ -172,15 +172,6 @@ func (c *call) sendJob(status int, d *coordinator.JobDetail) error {
 	return c.send(status, newRenderer(), jobDetailForm(d))
 }
 
-func (c *call) pathJob() (uuid.UUID, error) {
-	s := c.r.PathValue("id")
-	id, err := uuid.Parse(s)
-	if err != nil || len(s) != 36 {
-		return id, problemIn("invalid_id", "id", "use the id of a job: a UUID as 36 characters")
-	}
-	return id, nil
-}
-
 // createJob makes a bulk replay (D5).
 func (h *Handler) createJob(c *call) error {
 	desk, err := h.desk()
@@ -237,7 +228,7 @@ func (h *Handler) commandJob(c *call, command saga.JobCommand) error {
 		return err
 	}
 	p := coordinator.JobParams{Actor: c.id.Actor, Command: command}
-	if p.ID, err = c.pathJob(); err != nil {
+	if p.ID, err = c.pathUUID("a job"); err != nil {
 		return err
 	}
 	if p.Version, err = c.ifMatch(); err != nil {
@@ -284,7 +275,7 @@ func (h *Handler) getJob(c *call) error {
 	if err != nil {
 		return err
 	}
-	id, err := c.pathJob()
+	id, err := c.pathUUID("a job")
 	if err != nil {
 		return err
 	}
@@ -336,7 +327,7 @@ func (h *Handler) listJobItems(c *call) error {
 	if err != nil {
 		return err
 	}
-	id, err := c.pathJob()
+	id, err := c.pathUUID("a job")
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/sagacity-tx/sagacity/coordinator"
 	"github.com/sagacity-tx/sagacity/saga"
 	"github.com/sagacity-tx/sagacity/saga/flow"
@@ -150,10 +148,9 @@ func (h *Handler) listPauses(c *call) error {
 
 // resume ends a pause (E2).
 func (h *Handler) resume(c *call) error {
-	s := c.r.PathValue("id")
-	id, err := uuid.Parse(s)
-	if err != nil || len(s) != 36 {
-		return problemIn("invalid_id", "id", "use the id of a pause: a UUID as 36 characters")
+	id, err := c.pathUUID("a pause")
+	if err != nil {
+		return err
 	}
 	reason, err := requireReason(c.reason("resume"))
 	if err != nil {

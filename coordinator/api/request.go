@@ -175,12 +175,12 @@ func preferredWait(r *http.Request) (time.Duration, bool) {
 // pathTransaction reads the transaction id of the path.
 func (c *call) pathTransaction() (saga.ID, error) { return saga.ParseID(c.r.PathValue("id")) }
 
-// pathDeadLetter reads the dead letter id of the path.
-func (c *call) pathDeadLetter() (uuid.UUID, error) {
+// pathUUID reads the id of the path. The problem names what it is the id of, such as "a job".
+func (c *call) pathUUID(what string) (uuid.UUID, error) {
 	s := c.r.PathValue("id")
 	id, err := uuid.Parse(s)
 	if err != nil || len(s) != 36 {
-		return id, problemIn("invalid_id", "id", "use the id of a dead letter: a UUID as 36 characters")
+		return id, problemIn("invalid_id", "id", "use the id of "+what+": a UUID as 36 characters")
 	}
 	return id, nil
 }

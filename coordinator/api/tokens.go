@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/google/uuid"
 
 	"github.com/sagacity-tx/sagacity/coordinator/token"
 	"github.com/sagacity-tx/sagacity/saga"
@@ -190,10 +189,9 @@ func (h *Handler) listTokens(c *call) error {
 
 // revokeToken ends a token.
 func (h *Handler) revokeToken(c *call) error {
-	s := c.r.PathValue("id")
-	id, err := uuid.Parse(s)
-	if err != nil || len(s) != 36 {
-		return problemIn("invalid_id", "id", "use the id of a token: a UUID as 36 characters")
+	id, err := c.pathUUID("a token")
+	if err != nil {
+		return err
 	}
 	reason, err := requireReason(c.reason("revoke"))
 	if err != nil {

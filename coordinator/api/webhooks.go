@@ -197,20 +197,11 @@ func (h *Handler) webhookAction(c *call, name string) (webhookAdmin, coordinator
 	if err != nil {
 		return nil, p, err
 	}
-	if p.Webhook, err = c.pathWebhook(); err != nil {
+	if p.Webhook, err = c.pathUUID("a webhook"); err != nil {
 		return nil, p, err
 	}
 	p.Reason, err = requireReason(c.reason(name))
 	return admin, p, err
-}
-
-func (c *call) pathWebhook() (uuid.UUID, error) {
-	s := c.r.PathValue("id")
-	id, err := uuid.Parse(s)
-	if err != nil || len(s) != 36 {
-		return id, problemIn("invalid_id", "id", "use the id of a webhook: a UUID as 36 characters")
-	}
-	return id, nil
 }
 
 // deleteWebhook removes a webhook.
@@ -283,7 +274,7 @@ func (h *Handler) listDeliveries(c *call) error {
 }
 
 func (c *call) deliveryFilter() (f notify.DeliveryFilter, err error) {
-	if f.Webhook, err = c.pathWebhook(); err != nil {
+	if f.Webhook, err = c.pathUUID("a webhook"); err != nil {
 		return f, err
 	}
 	status, err := c.queryOneOf("status", deliveryStatuses)
