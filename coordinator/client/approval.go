@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -65,9 +64,9 @@ func (c *Client) Approve(ctx context.Context, deadLetter uuid.UUID, version int6
 // RevokeApproval ends an approval that was not used, for the reason given. A *Problem with the code approval_revoked may
 // mean that an answer was lost and this was its repetition.
 func (c *Client) RevokeApproval(ctx context.Context, id uuid.UUID, reason string) (Approval, error) {
-	body, err := json.Marshal(map[string]string{"reason": reason})
+	body, err := reasonBody(reason)
 	if err != nil {
-		return Approval{}, fmt.Errorf("client: %w", err)
+		return Approval{}, err
 	}
 	var a Approval
 	err = c.read(ctx, request{method: http.MethodPost, path: "/v1/approvals/" + id.String() + "/revoke", body: body}, &a)

@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -76,6 +77,15 @@ type request struct {
 	body         []byte
 	wait         time.Duration // that the server may take on purpose
 	once         bool          // a repetition would not be safe unless nothing was done
+}
+
+// reasonBody is the body of an action that needs nothing but a reason.
+func reasonBody(reason string) ([]byte, error) {
+	body, err := json.Marshal(map[string]string{"reason": reason})
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	return body, nil
 }
 
 // answer is what the coordinator said.

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -48,9 +47,9 @@ func (c *Client) Definition(ctx context.Context, name string, version int) (Defi
 // DrainDefinition refuses new transactions of a registered definition, for the reason given; those that run keep it.
 // Repetitions change nothing.
 func (c *Client) DrainDefinition(ctx context.Context, name string, version int, reason string) (Definition, error) {
-	body, err := json.Marshal(map[string]string{"reason": reason})
+	body, err := reasonBody(reason)
 	if err != nil {
-		return Definition{}, fmt.Errorf("client: %w", err)
+		return Definition{}, err
 	}
 	return c.definition(ctx, request{method: http.MethodPost, path: definitionPath(name, version) + "/drain", body: body})
 }

@@ -73,9 +73,9 @@ func (c *Client) Pause(ctx context.Context, s Scope, reason string) (Pause, erro
 // Resume ends a pause, for the reason given, and returns it. A *Problem with CodeNotFound says that there is no such pause,
 // or no more: somebody else was faster, or an answer was lost and this was its repetition.
 func (c *Client) Resume(ctx context.Context, id uuid.UUID, reason string) (Pause, error) {
-	body, err := json.Marshal(map[string]string{"reason": reason})
+	body, err := reasonBody(reason)
 	if err != nil {
-		return Pause{}, fmt.Errorf("client: %w", err)
+		return Pause{}, err
 	}
 	var p Pause
 	err = c.read(ctx, request{method: http.MethodDelete, path: "/v1/pauses/" + id.String(), body: body}, &p)

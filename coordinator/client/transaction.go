@@ -154,9 +154,9 @@ func (c *Client) FindByRequest(ctx context.Context, requestID string) (Transacti
 // or cancelled, or running while a pivot's outcome is being found out. A *Problem with CodeNotCancellable says
 // that it is too late.
 func (c *Client) Cancel(ctx context.Context, id saga.ID, reason string) (Transaction, error) {
-	body, err := json.Marshal(map[string]string{"reason": reason})
+	body, err := reasonBody(reason)
 	if err != nil {
-		return Transaction{}, fmt.Errorf("client: %w", err)
+		return Transaction{}, err
 	}
 	return c.get(ctx, request{method: http.MethodPost, path: transactionPath(id) + "/cancel", body: body})
 }

@@ -68,9 +68,9 @@ func (c *Client) Webhooks(ctx context.Context) ([]Webhook, error) {
 
 // DeleteWebhook removes a webhook, and what it was not told yet, and returns it.
 func (c *Client) DeleteWebhook(ctx context.Context, id uuid.UUID, reason string) (Webhook, error) {
-	body, err := json.Marshal(map[string]string{"reason": reason})
+	body, err := reasonBody(reason)
 	if err != nil {
-		return Webhook{}, fmt.Errorf("client: %w", err)
+		return Webhook{}, err
 	}
 	var w Webhook
 	err = c.read(ctx, request{method: http.MethodDelete, path: "/v1/webhooks/" + id.String(), body: body}, &w)
@@ -79,9 +79,9 @@ func (c *Client) DeleteWebhook(ctx context.Context, id uuid.UUID, reason string)
 
 // TestWebhook lets a webhook be told that this is a test, and returns the delivery's id.
 func (c *Client) TestWebhook(ctx context.Context, id uuid.UUID, reason string) (uuid.UUID, error) {
-	body, err := json.Marshal(map[string]string{"reason": reason})
+	body, err := reasonBody(reason)
 	if err != nil {
-		return uuid.Nil, fmt.Errorf("client: %w", err)
+		return uuid.Nil, err
 	}
 	var made struct {
 		ID uuid.UUID `json:"id"`
