@@ -22,9 +22,8 @@ func TestCrashOfCoordinator(t *testing.T) {
 	total, kills := 2000*long(), 10*long()
 	rnd := random(t)
 	w := newWorld(t)
-	l := startLoad(t, w.client, newOrders(rnd, total, 10, 10), clients)
-	// The last clients have no order after theirs: by then there has to be an end of it.
-	for n, progress := range spread(rnd, kills, total-2*clients) {
+	l := startLoad(t, w.client, newOrders(rnd, 3*total, 10, 10), clients)
+	for n, progress := range spread(rnd, kills, total) {
 		if rnd.IntN(4) > 0 { // else soon after the start
 			l.reach(t, progress, endLimit)
 		}
@@ -34,6 +33,7 @@ func TestCrashOfCoordinator(t *testing.T) {
 		l.note(t, w, n, "coordinator killed", before)
 		w.startCoordinator(t, 0)
 	}
+	l.endAfter(total)
 	l.wait(t, w, endLimit)
 	w.inspect(t, l, 95)
 }
@@ -49,8 +49,8 @@ func TestCrashOfOneOfTwoCoordinators(t *testing.T) {
 	rnd := random(t)
 	w := newWorld(t)
 	w.startCoordinator(t, 1)
-	l := startLoad(t, w.client, newOrders(rnd, total, 10, 10), clients)
-	for n, progress := range spread(rnd, kills, total-2*clients) {
+	l := startLoad(t, w.client, newOrders(rnd, 3*total, 10, 10), clients)
+	for n, progress := range spread(rnd, kills, total) {
 		l.reach(t, progress, endLimit)
 		pause(t.Context(), instant(rnd))
 		before := w.atLeast(t, l, inFlightMin)
@@ -60,6 +60,7 @@ func TestCrashOfOneOfTwoCoordinators(t *testing.T) {
 		l.reach(t, int(l.ended.Load())+clients/3, endLimit) // by the other one
 		w.startCoordinator(t, victim)
 	}
+	l.endAfter(total)
 	l.wait(t, w, endLimit)
 	w.inspect(t, l, 95)
 }
@@ -74,9 +75,9 @@ func TestCrashOfParticipants(t *testing.T) {
 	total, kills := 500*long(), 6*long()
 	rnd := random(t)
 	w := newWorld(t)
-	l := startLoad(t, w.client, newOrders(rnd, total, 10, 10), clients)
+	l := startLoad(t, w.client, newOrders(rnd, 3*total, 10, 10), clients)
 	victims := []string{bankA, bankB, "PostgreSQL"}
-	for n, progress := range spread(rnd, kills, total-2*clients) {
+	for n, progress := range spread(rnd, kills, total) {
 		if n%len(victims) == 0 {
 			rnd.Shuffle(len(victims), func(i, j int) { victims[i], victims[j] = victims[j], victims[i] })
 		}
@@ -91,6 +92,7 @@ func TestCrashOfParticipants(t *testing.T) {
 		}
 		l.note(t, w, n, victim+" killed", before)
 	}
+	l.endAfter(total)
 	l.wait(t, w, endLimit)
 	w.inspect(t, l, 95)
 }

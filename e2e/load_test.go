@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -215,6 +216,7 @@ type load struct {
 	answered atomic.Int64
 	ended    atomic.Int64
 	replays  atomic.Int64 // of dead letters
+	limit    atomic.Int64 // how many orders are taken at most
 	done     chan struct{}
 	started  time.Time
 }
@@ -224,14 +226,15 @@ type load struct {
 func startLoad(t *testing.T, c *client.Client, orders []*order, clients int) *load {
 	t.Helper()
 	l := &load{client: c, results: make([]result, len(orders)), done: make(chan struct{}), started: time.Now()}
+	l.limit.Store(int64(len(orders)))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var next atomic.Int64
 	var work sync.WaitGroup
 	for range clients {
 		work.Go(func() {
 			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(orders) || ctx.Err() != nil {
+				i := next.Add(1) - 1
+				if i >= l.limit.Load() || ctx.Err() != nil {
 					return
 				}
 				l.results[i] = result{order: orders[i]}
@@ -248,13 +251,17 @@ func startLoad(t *testing.T, c *client.Client, orders []*order, clients int) *lo
 	return l
 }
 
-// wait waits until every order has ended.
+// endAfter lets the clients take no order any more once they have taken n.
+func (l *load) endAfter(n int) { l.limit.Store(int64(n)) }
+
+// wait waits until every order that was taken has ended.
 func (l *load) wait(t *testing.T, w *world, limit time.Duration) {
 	t.Helper()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-l.done:
+		l.results = slices.DeleteFunc(l.results, func(r result) bool { return r.order == nil })
 		t.Logf("%d orders ended after %s", len(l.results), time.Since(l.started).Round(10*time.Millisecond))
 	case <-timer.C:
 		n, err := w.unfinished(t.Context())
