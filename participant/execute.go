@@ -153,10 +153,11 @@ func (p *Participant) failed(cmd saga.Command, err error) (saga.Reply, error) {
 	return concluded(cmd, ran), nil
 }
 
-// SQLSTATEs of the barrier: a handler that ends its transaction by SQL causes them.
+// SQLSTATEs of the barrier: a handler that ends its transaction by SQL causes the first two.
 const (
 	stateNotEntered = "SG003"
 	stateNotLeft    = "SG004"
+	stateNotAll     = "SG005" // an operation of a batch is not to run
 )
 
 // outage reports whether err says that the database cannot work now, rather than that it has refused a

@@ -44,3 +44,10 @@ func NoGroupTime(p *Participant) { p.groups.time, p.groups.trips = 0, 0 }
 
 // OnGather calls f when a command begins to wait for a group, with how many wait.
 func OnGather(p *Participant, f func(waiting int)) { p.hooks.gather = f }
+
+// TryBatches forgets that batches have failed.
+func TryBatches(p *Participant) {
+	p.batches.mu.Lock()
+	defer p.batches.mu.Unlock()
+	p.batches.skip, p.batches.wait = 0, 0
+}

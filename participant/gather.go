@@ -28,15 +28,49 @@ func newGather(in *intake) *gather {
 
 // answer carries a command out in a group and returns the reply to publish. Without ok it has to run by itself.
 func (g *gather) answer(j *job) (reply bus.Message, ok bool) {
-	if g.in.p.cfg.GroupMax <= 1 || !g.in.p.groupable(j) {
+	p := g.in.p
+	if !p.groupable(j) {
 		return bus.Message{}, false
 	}
-	m := &member{job: j, ended: make(chan struct{})}
+	m := &member{job: j, batch: p.batchable(j)}
+	if p.cfg.GroupMax <= 1 {
+		return g.answerBatch(m)
+	}
+	m.ended = make(chan struct{})
 	if !g.add(m) {
 		return bus.Message{}, false
 	}
 	<-m.ended
 	return m.message, m.answered
+}
+
+// answerBatch carries out one command whose handler queues.
+func (g *gather) answerBatch(m *member) (reply bus.Message, ok bool) {
+	if !m.batch {
+		return bus.Message{}, false
+	}
+	s := &seat{in: g.in}
+	if s.take(g.in.handling) != nil {
+		return bus.Message{}, false
+	}
+	defer s.leave()
+	g.tryBatch([]*member{m})
+	return m.message, m.answered
+}
+
+// tryBatch carries out commands whose handlers queue, unless that has failed too often lately, and reports whether it
+// succeeded.
+func (g *gather) tryBatch(members []*member) bool {
+	p, ctx := g.in.p, g.in.handling
+	if !p.batches.worth() {
+		return false
+	}
+	err := p.executeBatch(ctx, members)
+	if err != nil && ctx.Err() == nil {
+		p.log.DebugContext(ctx, "a batch was rolled back or may be, and its commands run one after the other", "commands", len(members), "error", err)
+	}
+	p.batches.learn(err == nil)
+	return err == nil
 }
 
 func (g *gather) add(m *member) bool {
@@ -67,17 +101,27 @@ func (g *gather) run() {
 	}
 }
 
-// next returns the commands of the next group; nil if none waits.
+// next returns the commands of the next group, which all queue their statements or all do not; nil if none waits.
 func (g *gather) next() []*member {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n := min(g.size, len(g.waiting))
-	if n == 0 {
+	if len(g.waiting) == 0 {
 		g.running--
 		return nil
 	}
-	members := append([]*member(nil), g.waiting[:n]...)
-	g.waiting = g.waiting[n:]
+	var members, rest []*member
+	for i, m := range g.waiting {
+		if len(members) == g.size {
+			rest = append(rest, g.waiting[i:]...)
+			break
+		}
+		if m.batch == g.waiting[0].batch {
+			members = append(members, m)
+		} else {
+			rest = append(rest, m)
+		}
+	}
+	g.waiting = rest
 	return members
 }
 
@@ -88,7 +132,9 @@ func (g *gather) execute(members []*member) {
 	err := s.take(ctx)
 	var left []*member
 	if err == nil {
-		left, err = p.executeGroup(ctx, members)
+		if !members[0].batch || !g.tryBatch(members) {
+			left, err = p.executeGroup(ctx, members)
+		}
 		s.leave()
 	}
 	members = members[:len(members)-len(left)] // executeGroup has sorted them, and those left are the last
@@ -118,4 +164,37 @@ func (g *gather) learn(members, left []*member, err error) {
 	} else {
 		g.size = min(2*g.size, g.in.p.cfg.GroupMax)
 	}
+}
+
+// trial decides whether something that fails now and then is worth trying: after a failure it is left alone, the more often
+// the more failures there are.
+type trial struct {
+	mu         sync.Mutex
+	skip, wait int
+}
+
+// trialSkipMax is how many times it is left alone at most.
+const trialSkipMax = 64
+
+// worth is asked before each time.
+func (t *trial) worth() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.skip > 0 {
+		t.skip--
+		return false
+	}
+	return true
+}
+
+// learn is told how it ended.
+func (t *trial) learn(ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if ok {
+		t.wait /= 2
+		return
+	}
+	t.wait = min(max(1, 2*t.wait), trialSkipMax)
+	t.skip = t.wait
 }

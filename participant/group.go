@@ -51,7 +51,8 @@ const slowFactor = 20
 
 // member is a command in a group.
 type member struct {
-	job *job
+	job   *job
+	batch bool // its handler queues its statements
 
 	span  func(saga.Reply, error) // ends the command's span; nil: not begun
 	reply saga.Reply
@@ -77,10 +78,7 @@ func (p *Participant) groupable(j *job) bool {
 // executeGroup carries out commands of different steps in one local transaction, and returns those that did not get their
 // turn. An error says that nothing of the others is answered.
 func (p *Participant) executeGroup(ctx context.Context, members []*member) (left []*member, err error) {
-	slices.SortFunc(members, func(a, b *member) int {
-		x, y := &a.job.cmd, &b.job.cmd
-		return cmp.Or(bytes.Compare(x.Transaction[:], y.Transaction[:]), strings.Compare(x.Step, y.Step), strings.Compare(x.Tenant, y.Tenant))
-	})
+	sortMembers(members)
 	g, err := p.barrier.group(ctx, p.groups.lock)
 	if err != nil {
 		return nil, err
@@ -101,13 +99,27 @@ func (p *Participant) executeGroup(ctx context.Context, members []*member) (left
 		return left, err
 	}
 	for _, m := range members {
-		if !m.has {
-			continue
-		}
-		m.message, err = wire.EncodeReply(m.reply, m.job.cmd.ReplyTo)
-		m.answered = err == nil // otherwise it finds out by itself
+		m.answer()
 	}
 	return left, nil
+}
+
+// answer makes the message of a reply that is committed. A command without one finds out by itself.
+func (m *member) answer() {
+	if !m.has {
+		return
+	}
+	var err error
+	m.message, err = wire.EncodeReply(m.reply, m.job.cmd.ReplyTo)
+	m.answered = err == nil
+}
+
+// sortMembers puts commands into the order of their rows' keys.
+func sortMembers(members []*member) {
+	slices.SortFunc(members, func(a, b *member) int {
+		x, y := &a.job.cmd, &b.job.cmd
+		return cmp.Or(bytes.Compare(x.Transaction[:], y.Transaction[:]), strings.Compare(x.Step, y.Step), strings.Compare(x.Tenant, y.Tenant))
+	})
 }
 
 // executeMember carries out one command of a group.
@@ -145,6 +157,7 @@ func endSpans(members []*member, err error) {
 		default:
 			m.span(saga.Reply{}, cmp.Or(err, errRunsAlone))
 		}
+		m.span = nil
 	}
 }
 

@@ -70,7 +70,8 @@ type TryFunc[In, Out any] func(ctx context.Context, tx pgx.Tx, c Call[In]) (Out,
 // SettleFunc ends what a try began, in tx. It cannot refuse.
 type SettleFunc[In, Out any] func(ctx context.Context, tx pgx.Tx, c Settle[In, Out]) error
 
-// Handler is one of TCC, Saga, Pivot and Retriable; or, if the effect is outside of the database, one of ExternalTCC,
+// Handler is one of TCC, Saga, Pivot and Retriable; or, if no statement depends on the result of another one, of BatchTCC,
+// BatchSaga, BatchPivot and BatchRetriable, which cost fewer round trips; or, if the effect is outside of the database, one of ExternalTCC,
 // External, ExternalPivot and ExternalRetriable.
 type Handler interface {
 	compile() handler
@@ -112,6 +113,9 @@ type handler struct {
 	confirm func(ctx context.Context, tx pgx.Tx, op Operation, b wire.Body) error
 	cancel  func(ctx context.Context, tx pgx.Tx, op Operation, b wire.Body) error
 
+	// queue is set by a handler that queues its statements; result is called once their callbacks have been.
+	queue func(b *pgx.Batch, op Operation, body wire.Body) (result func() (saga.Payload, error), err error)
+
 	external *external // nil: effects in the participant's database only
 }
 
@@ -142,11 +146,11 @@ func compile[In, Out any](kind saga.Kind, try TryFunc[In, Out], confirm, cancel 
 
 func compileTry[In, Out any](f TryFunc[In, Out]) func(context.Context, pgx.Tx, Operation, wire.Body) (saga.Payload, error) {
 	return func(ctx context.Context, tx pgx.Tx, op Operation, b wire.Body) (saga.Payload, error) {
-		input, err := decode[In]("the input", b.Input)
+		c, err := callOf[In](op, b)
 		if err != nil {
 			return saga.Payload{}, err
 		}
-		out, err := f(ctx, tx, Call[In]{Operation: op, Input: input, InputRaw: b.Input, Results: b.Results})
+		out, err := f(ctx, tx, c)
 		if err != nil {
 			return saga.Payload{}, err
 		}
@@ -154,18 +158,29 @@ func compileTry[In, Out any](f TryFunc[In, Out]) func(context.Context, pgx.Tx, O
 	}
 }
 
+func callOf[In any](op Operation, b wire.Body) (c Call[In], err error) {
+	c = Call[In]{Operation: op, InputRaw: b.Input, Results: b.Results}
+	c.Input, err = decode[In]("the input", b.Input)
+	return c, err
+}
+
 func compileSettle[In, Out any](f SettleFunc[In, Out]) func(context.Context, pgx.Tx, Operation, wire.Body) error {
 	return func(ctx context.Context, tx pgx.Tx, op Operation, b wire.Body) error {
-		input, err := decode[In]("the input", b.Input)
+		c, err := settleOf[In, Out](op, b)
 		if err != nil {
-			return err
-		}
-		c := Settle[In, Out]{Operation: op, Input: input, InputRaw: b.Input, TryRaw: b.Try}
-		if c.Try, err = decodeTry[Out](b.Try); err != nil {
 			return err
 		}
 		return f(ctx, tx, c)
 	}
+}
+
+func settleOf[In, Out any](op Operation, b wire.Body) (c Settle[In, Out], err error) {
+	c = Settle[In, Out]{Operation: op, InputRaw: b.Input, TryRaw: b.Try}
+	if c.Input, err = decode[In]("the input", b.Input); err != nil {
+		return c, err
+	}
+	c.Try, err = decodeTry[Out](b.Try)
+	return c, err
 }
 
 // decodeTry reads what the try returned; nil if there is nothing.

@@ -30,8 +30,9 @@ type Participant struct {
 	absolve absolve
 	heard   atomic.Pointer[saga.ID] // the Saga-Floor of the last command; nil: none yet
 
-	groups groupLimits
-	hooks  hooks // for tests
+	groups  groupLimits
+	batches trial
+	hooks   hooks // for tests
 }
 
 // New returns a participant that does nothing yet. It opens no connection.

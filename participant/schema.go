@@ -14,7 +14,7 @@ import (
 )
 
 // SchemaVersion is the version of the barrier's tables and functions that this package works with.
-const SchemaVersion = 3
+const SchemaVersion = 4
 
 // schemaLock is the key of the advisory lock that lets one migration run at a time in a database.
 const schemaLock = 0x5a6a_6261_7272_6965

@@ -7,6 +7,10 @@ SELECT verdict, keep, outcome, code, reason, state, result, result_type, revisio
   FROM saga.barrier_enter($1::text, $2::uuid, $3::text, $4::text, $5::text, $6::text, $7::bytea, $8::integer,
        p_deadline => $9::timestamptz, p_lock_timeout_ms => $10::integer)`
 
+	sqlEnterAll = `
+SELECT saga.barrier_enter_all($1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::integer[],
+       $8::timestamptz[], p_lock_timeout_ms => $9::integer)`
+
 	sqlEnterLease = `
 SELECT verdict, keep, outcome, code, reason, state, result, result_type, revision, content_sha256, retry_after_ms, replayed, lease_token
   FROM saga.barrier_enter($1::text, $2::uuid, $3::text, $4::text, $5::text, $6::text, $7::bytea, $8::integer,
@@ -19,6 +23,10 @@ SELECT verdict, keep, outcome, code, reason, state, result, result_type, revisio
 	sqlLeave = `
 SELECT saga.barrier_leave($1::text, $2::uuid, $3::text, $4::text, $5::bytea, $6::integer, $7::text,
        p_code => $8::text, p_reason => $9::text, p_result => $10::bytea, p_result_type => $11::text)`
+
+	sqlLeaveAll = `
+SELECT saga.barrier_leave_all($1::text[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::integer[], $7::text[],
+       $8::text[], $9::text[], $10::bytea[], $11::text[])`
 
 	sqlLeaveLease = `
 SELECT saga.barrier_leave($1::text, $2::uuid, $3::text, $4::text, $5::bytea, $6::integer, $7::text,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,7 +24,6 @@ import (
 
 // sagacity is our side: a coordinator process, and participants in this process.
 type sagacity struct {
-	label   string
 	client  *client.Client
 	bodies  map[work]*saga.Definition
 	http    *http.Transport
@@ -31,18 +31,31 @@ type sagacity struct {
 	server  *process.Child
 }
 
-func (s *sagacity) name() string   { return s.label }
+func (s *sagacity) name() string   { return sideSagacity }
 func (s *sagacity) does(work) bool { return true }
 
+// singly is our side with a participant that commits each operation by itself.
+type singly struct {
+	*sagacity
+	bodies map[work]*saga.Definition
+}
+
+func (s *singly) name() string     { return sideSingly }
+func (s *singly) does(w work) bool { return w != workNoop }
+func (s *singly) stop() error      { return nil } // with the other side
+
+func (s *singly) do(ctx context.Context, w work, n int64) error { return s.run(ctx, s.bodies[w], w, n) }
+
 const (
-	participantNoop = "noop"
-	participantBank = "accounts"
-	endWait         = time.Minute
+	participantNoop   = "noop"
+	participantBank   = "accounts"
+	participantSingly = "accounts-singly"
+	endWait           = time.Minute
 )
 
 // startSagacity starts the coordinator and the participants.
 func startSagacity(ctx context.Context, st *stand) (_ *sagacity, err error) {
-	s := &sagacity{label: sideSagacity, bodies: definitions()}
+	s := &sagacity{bodies: definitions(participantBank)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.stop())
@@ -80,93 +93,100 @@ func (s *sagacity) startParticipants(ctx context.Context, st *stand) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{}, 2)
-	go func() { _ = bench.RunNoop(ctx, b, participantNoop, log); ended <- struct{}{} }()
-	cfg, err := pgxpool.ParseConfig(st.accounts)
-	if err != nil {
-		cancel()
-		return err
-	}
-	cfg.MaxConns = participantConns
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		cancel()
-		return err
-	}
 	nc, err := nats.Connect(st.cluster.NATSURL(), nats.MaxReconnects(-1))
 	if err != nil {
-		cancel()
+		b.Close()
 		return err
 	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var work sync.WaitGroup
+	var pools []*pgxpool.Pool
 	s.closing = append(s.closing, func() {
 		cancel()
-		<-ended
-		<-ended
+		work.Wait()
 		nc.Close()
-		pool.Close()
 		b.Close()
+		for _, pool := range pools {
+			pool.Close()
+		}
 	})
-	p, err := accounts(ctx, pool, nc, log)
-	if err != nil {
-		return err
+	work.Go(func() { _ = bench.RunNoop(running, b, participantNoop, log) })
+	for name, groupMax := range map[string]int{participantBank: participant.GroupMaxMax, participantSingly: 0} {
+		cfg, err := pgxpool.ParseConfig(st.accounts)
+		if err != nil {
+			return err
+		}
+		cfg.MaxConns = participantConns
+		pool, err := pgxpool.NewWithConfig(running, cfg)
+		if err != nil {
+			return err
+		}
+		pools = append(pools, pool)
+		p, err := accounts(ctx, participant.Config{Name: name, Pool: pool, NATS: nc, Logger: log, Concurrency: participantConns, GroupMax: groupMax})
+		if err != nil {
+			return err
+		}
+		work.Go(func() { _ = p.Run(running) })
 	}
-	go func() { _ = p.Run(ctx); ended <- struct{}{} }()
 	return nil
 }
 
 // accounts is the participant that moves cents.
-func accounts(ctx context.Context, pool *pgxpool.Pool, nc *nats.Conn, log *slog.Logger) (*participant.Participant, error) {
-	if err := participant.Migrate(ctx, pool); err != nil {
+func accounts(ctx context.Context, c participant.Config) (*participant.Participant, error) {
+	if err := participant.Migrate(ctx, c.Pool); err != nil {
 		return nil, err
 	}
-	p, err := participant.New(participant.Config{Name: participantBank, Pool: pool, NATS: nc, Logger: log, Concurrency: participantConns})
+	p, err := participant.New(c)
 	if err != nil {
 		return nil, err
 	}
-	participant.Handle(p, "move", participant.Saga[move, participant.None]{Try: try(sqlMove), Cancel: settle(sqlMove, -1)})
-	participant.Handle(p, "hold", participant.TCC[move, participant.None]{
+	participant.Handle(p, "move", participant.BatchSaga[move, participant.None]{Try: try(sqlMove), Cancel: settle(sqlMove, -1)})
+	participant.Handle(p, "hold", participant.BatchTCC[move, participant.None]{
 		Try: try(sqlHold), Confirm: settle(sqlUse, 1), Cancel: settle(sqlRelease, 1),
 	})
 	return p, nil
 }
 
-func try(sql string) participant.TryFunc[move, participant.None] {
-	return func(ctx context.Context, tx pgx.Tx, c participant.Call[move]) (participant.None, error) {
+func try(sql string) participant.BatchTryFunc[move, participant.None] {
+	return func(b *pgx.Batch, c participant.Call[move], _ *participant.None) error {
 		if c.Input.Refuse {
-			return participant.None{}, participant.Refuse("no", errors.New("asked to refuse"))
+			return participant.Refuse("no", errors.New("asked to refuse"))
 		}
-		_, err := tx.Exec(ctx, sql, c.Input.Account, c.Input.Cents)
-		return participant.None{}, err
+		b.Queue(sql, c.Input.Account, c.Input.Cents)
+		return nil
 	}
 }
 
-func settle(sql string, sign int64) participant.SettleFunc[move, participant.None] {
-	return func(ctx context.Context, tx pgx.Tx, c participant.Settle[move, participant.None]) error {
-		_, err := tx.Exec(ctx, sql, c.Input.Account, sign*c.Input.Cents)
-		return err
+func settle(sql string, sign int64) participant.BatchSettleFunc[move, participant.None] {
+	return func(b *pgx.Batch, c participant.Settle[move, participant.None]) error {
+		b.Queue(sql, c.Input.Account, sign*c.Input.Cents)
+		return nil
 	}
 }
 
-func definitions() map[work]*saga.Definition {
-	bank := saga.Define("peers-bank").Saga("a", participantBank, "move").Saga("b", participantBank, "move").Saga("c", participantBank, "move").MustBuild()
+func definitions(accounts string) map[work]*saga.Definition {
+	bank := saga.Define("peers-bank").Saga("a", accounts, "move").Saga("b", accounts, "move").Saga("c", accounts, "move").MustBuild()
 	return map[work]*saga.Definition{
 		workNoop: saga.Define("peers-noop").Saga("a", participantNoop, "nothing").Saga("b", participantNoop, "nothing").
 			Saga("c", participantNoop, "nothing").MustBuild(),
 		workBank:    bank,
 		workFailing: bank,
-		workTCC: saga.Define("peers-tcc").TCC("a", participantBank, "hold", saga.Root()).TCC("b", participantBank, "hold", saga.Root()).
-			TCC("c", participantBank, "hold", saga.Root()).MustBuild(),
+		workTCC: saga.Define("peers-tcc").TCC("a", accounts, "hold", saga.Root()).TCC("b", accounts, "hold", saga.Root()).
+			TCC("c", accounts, "hold", saga.Root()).MustBuild(),
 	}
 }
 
 func (s *sagacity) do(ctx context.Context, w work, n int64) error {
+	return s.run(ctx, s.bodies[w], w, n)
+}
+
+func (s *sagacity) run(ctx context.Context, def *saga.Definition, w work, n int64) error {
 	m := movesOf(w, n)
 	inputs, err := json.Marshal(map[string]move{"a": m[0], "b": m[1], "c": m[2]})
 	if err != nil {
 		return err
 	}
-	body := fmt.Appendf(nil, `{"definition":%s,"inputs":%s}`, s.bodies[w].JSON(), inputs)
+	body := fmt.Appendf(nil, `{"definition":%s,"inputs":%s}`, def.JSON(), inputs)
 	submitted, err := s.client.SubmitBytes(ctx, body, client.SubmitOptions{Wait: endWait})
 	if err != nil {
 		return err

@@ -76,7 +76,7 @@ func (st *stand) startSides(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	st.sides = append(st.sides, ours)
+	st.sides = append(st.sides, ours, &singly{sagacity: ours, bodies: definitions(participantSingly)})
 	for _, setting := range []int{1, 0} {
 		d, err := startDTM(ctx, st, setting)
 		if err != nil {

@@ -4,7 +4,7 @@ package participant
 
 import "embed"
 
-// FS holds the files, named by their version: 00001_barrier.sql, 00002_external.sql, 00003_retention.sql.
+// FS holds the files, named by their version: 00001_barrier.sql to 00004_batch.sql.
 //
 //go:embed *.sql
 var FS embed.FS
