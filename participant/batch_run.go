@@ -159,7 +159,7 @@ func enterAllArgs(work []*queued, lockTimeout time.Duration) []any {
 		cmd := &q.job.cmd
 		tenants[i], transactions[i], steps[i] = cmd.Tenant, uuid(cmd.Transaction), cmd.Step
 		phases[i], kinds[i] = string(cmd.Phase), string(cmd.Kind)
-		hashes[i], revisions[i] = cmd.ContentSHA256[:], int32(cmd.Revision) //nolint:gosec // as its column
+		hashes[i], revisions[i] = cmd.ContentSHA256[:], int32(cmd.Revision)
 		deadlines[i] = pgtype.Timestamptz{Time: cmd.Deadline, Valid: !cmd.Deadline.IsZero()}
 	}
 	return []any{tenants, transactions, steps, phases, kinds, hashes, revisions, deadlines, int(lockTimeout.Milliseconds())}
@@ -175,7 +175,7 @@ func leaveAllArgs(work []*queued) []any {
 	for i, q := range work {
 		r := &q.reply
 		tenants[i], transactions[i], steps[i], phases[i] = r.Tenant, uuid(r.Transaction), r.Step, string(r.Phase)
-		hashes[i], revisions[i] = r.ContentSHA256[:], int32(r.Revision) //nolint:gosec // as its column
+		hashes[i], revisions[i] = r.ContentSHA256[:], int32(r.Revision)
 		outcomes[i], codes[i], reasons[i] = string(r.Outcome), r.Code, r.Reason
 		results[i], types[i] = r.Result.Data, saga.CleanText(r.Result.Type, saga.ReasonBytesMax)
 	}

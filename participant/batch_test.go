@@ -3,6 +3,7 @@ package participant_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -121,7 +122,7 @@ func TestBatch(t *testing.T) {
 			if n := before - k.balance(); n != 5+test.effects {
 				t.Errorf("%d effects, want %d", n, 5+test.effects)
 			}
-			batch := append(cmds[:4:4], cmds[5])
+			batch := slices.Concat(cmds[:4], cmds[5:])
 			if n := g.committedIn(batch...); test.shares && n != 1 {
 				t.Errorf("they were committed in %d transactions", n)
 			}
