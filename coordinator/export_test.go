@@ -45,3 +45,12 @@ func (c *Coordinator) SubmissionBytes() int {
 	defer c.entrance.mu.Unlock()
 	return c.entrance.rules.HeldBytes()
 }
+
+// SQLFloor is what looks for the oldest transaction that has not ended.
+const SQLFloor = sqlFloor
+
+// RaiseFloor looks for the floor now, and returns it.
+func (c *Coordinator) RaiseFloor(ctx context.Context) (saga.ID, error) {
+	err := c.raiseFloor(ctx)
+	return *c.encoder.floor.Load(), err
+}

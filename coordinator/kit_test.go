@@ -105,7 +105,11 @@ func (w *world) bus() *bus.Bus {
 	return b
 }
 
+// ctx ends after a while. A limit of seconds only keeps a test from hanging: a busy machine has more time.
 func (w *world) ctx(limit time.Duration) context.Context {
+	if limit >= time.Second {
+		limit *= 4
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	w.t.Cleanup(cancel)
 	return ctx
@@ -150,7 +154,7 @@ func (w *world) wait(c *coordinator.Coordinator, id saga.ID) coordinator.View {
 // until polls a condition that no signal announces.
 func (w *world) until(what string, condition func() bool) {
 	w.t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for !condition() {
 		select {
 		case <-deadline:

@@ -48,11 +48,16 @@ func (c *Coordinator) runMaintenance(ctx context.Context) error {
 	}
 }
 
-// raiseFloor finds the floor that every command carries (B7).
+// raiseFloor finds the floor that every command carries (B7). While the transaction that the floor is at has not ended there
+// is nothing to look for: what is older than a floor has ended, and none begins there any more.
 func (c *Coordinator) raiseFloor(ctx context.Context) error {
+	var before pgtype.UUID
+	if floor := c.encoder.floor.Load(); floor != nil {
+		before = uuidOf(*floor)
+	}
 	var oldest *string
 	var now time.Time
-	if err := c.cfg.Pool.QueryRow(ctx, sqlFloor).Scan(&oldest, &now); err != nil {
+	if err := c.cfg.Pool.QueryRow(ctx, sqlFloor, before).Scan(&oldest, &now); err != nil {
 		return fmt.Errorf("finding the oldest transaction that has not ended: %w", err)
 	}
 	var id saga.ID

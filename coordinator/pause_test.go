@@ -18,7 +18,7 @@ import (
 )
 
 // resumeWithin is how long what was paused may wait after a resume, with room for a slow machine.
-const resumeWithin = 8 * time.Second
+const resumeWithin = 30 * time.Second
 
 func (w *world) pause(c *coordinator.Coordinator, what flow.Pause) coordinator.Paused {
 	w.t.Helper()
@@ -99,7 +99,7 @@ func TestPauseHoldsItsScope(t *testing.T) {
 					t.Errorf("%s is %s", name, v.Status)
 				}
 			}
-			if took := time.Since(began); took > resumeWithin && !raceEnabled {
+			if took := time.Since(began); took > resumeWithin {
 				t.Errorf("what was paused took %s after the resume", took)
 			}
 		})
@@ -122,7 +122,7 @@ func TestPauseIsOfAllCoordinators(t *testing.T) {
 		op := w.operation(second, held)
 		return op != nil && op.Wait == saga.WaitPause
 	})
-	if took := time.Since(began); took > 5*time.Second && !raceEnabled {
+	if took := time.Since(began); took > resumeWithin {
 		t.Errorf("the second coordinator saw the pause after %s", took)
 	}
 	stop()
@@ -166,7 +166,7 @@ func TestPauseStopsNoDeadline(t *testing.T) {
 	release := sync.OnceFunc(func() { close(waits) })
 	t.Cleanup(release)
 	short := func(action string) *saga.Definition {
-		return saga.Define("order").Timeout(3*time.Second).Saga("s1", "stock", action).Saga("s2", "stock", action).MustBuild()
+		return saga.Define("order").Timeout(8*time.Second).Saga("s1", "stock", action).Saga("s2", "stock", action).MustBuild()
 	}
 	sent := w.submit(c, short("slow"), "")
 	w.until("the try of s1 is sent", func() bool { return w.operation(c, sent).Attempt == 1 })

@@ -145,8 +145,11 @@ RETURNING t.id`
 
 const sqlEnded = `SELECT id FROM transactions WHERE id = ANY($1::uuid[]) AND finished_at IS NOT NULL`
 
-// sqlFloor finds the oldest transaction that has not ended: only those have a timer.
-const sqlFloor = `SELECT min(id::text), clock_timestamp() FROM transactions WHERE wake_at IS NOT NULL`
+// sqlFloor finds the oldest transaction that has not ended: only those have a timer. The one that was the oldest before, if
+// it still has not ended, is one row by its key; however many wait beside it are not read.
+const sqlFloor = `
+SELECT COALESCE((SELECT id::text FROM transactions WHERE id = $1::uuid AND wake_at IS NOT NULL),
+                (SELECT min(id::text COLLATE "C") FROM transactions WHERE wake_at IS NOT NULL)), clock_timestamp()`
 
 const sqlListTransactions = `
 SELECT t.id, t.version, t.status, t.suspended, t.tenant, t.client, COALESCE(t.request_id, ''), t.definition,

@@ -1,6 +1,9 @@
 package coordinator_test
 
 import (
+	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,48 +102,81 @@ func TestLazyTimers(t *testing.T) {
 }
 
 // Every instant that something is due at is met in time by the database's clock when idle: a delayed start, the
-// deadline, an attempt's timeout, with clocks that differ by minutes. Never early, at most 250 ms late (C10).
+// deadline, an attempt's timeout, with clocks that differ by minutes. Never early, at most 250 ms late (C10); later only by
+// what a busy machine makes a trivial query wait, ten times: so many statements may stand between an instant and its mark.
 func TestPunctual(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c, _ := w.coordinator()
 	const late = 250 * time.Millisecond
-	check := func(what string, due, happened time.Time, tolerance time.Duration) {
+	waits := w.watchWaits()
+	check := func(what string, due, happened time.Time, most time.Duration) {
 		t.Helper()
-		if d := happened.Sub(due); d < 0 || d > tolerance {
-			t.Errorf("%s: %s late", what, d)
+		if d := happened.Sub(due); d < 0 || d > most {
+			t.Errorf("%s: %s late, want %s at most", what, d, most)
 		}
 	}
-	slack := func() time.Duration { return late }
-	if testing.Short() || raceEnabled { // the machine is slower than the clock
-		slack = func() time.Duration { return 20 * late }
-	}
-	for range 5 {
-		var now time.Time
+	clock := func() (now time.Time) {
+		t.Helper()
 		if err := w.pool.QueryRow(w.ctx(5*time.Second), `SELECT clock_timestamp()`).Scan(&now); err != nil {
 			t.Fatal(err)
 		}
-		def := saga.Define("order").Saga("s1", "nobody", "reserve").MustBuild()
-		start := now.Add(300 * time.Millisecond).Truncate(time.Microsecond)
-		s, err := c.Submit(w.ctx(10*time.Second), coordinator.SubmitParams{Caller: caller, Body: bodyWith(def, map[string]any{"start_at": start, "timeout": "300ms"})})
+		return now
+	}
+	def := saga.Define("order").Saga("s1", "nobody", "reserve").MustBuild()
+	starts := make(map[saga.ID]time.Time)
+	for i := range 5 {
+		start := clock().Add(time.Second + time.Duration(i)*130*time.Millisecond).Truncate(time.Microsecond)
+		s, err := c.Submit(w.ctx(10*time.Second), coordinator.SubmitParams{Caller: caller, Body: bodyWith(def, map[string]any{"start_at": start, "timeout": "1s"})})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v := w.get(c, s.ID); v.Status != saga.StatusAccepted || v.Result != saga.ResultAccepted || len(v.Steps[0].Operations) != 0 {
-			t.Fatalf("got %s, %s", v.Status, v.Result)
-		}
-		w.until("it is cancelling", func() bool { return w.get(c, s.ID).Status == saga.StatusCancelling })
 		v := w.get(c, s.ID)
-		if !v.Deadline.Equal(start.Add(300 * time.Millisecond)) {
+		if early := v.Status == saga.StatusAccepted && v.Result == saga.ResultAccepted && len(v.Steps[0].Operations) == 0; !early && clock().Before(start) {
+			t.Errorf("got %s, %s before its start", v.Status, v.Result)
+		}
+		starts[s.ID] = start
+	}
+	for id, start := range starts {
+		w.until("it is cancelling", func() bool { return w.get(c, id).Status == saga.StatusCancelling })
+		v, most := w.get(c, id), late+10*waits()
+		if !v.Deadline.Equal(start.Add(time.Second)) {
 			t.Errorf("the deadline is %s after the start", v.Deadline.Sub(start))
 		}
-		if sent := v.Steps[0].Operations[0].SentAt; sent.Before(start) {
-			t.Errorf("started %s early", start.Sub(sent))
+		if sent := v.Steps[0].Operations; len(sent) > 0 {
+			check("start", start, sent[0].SentAt, most)
 		} else {
-			check("start", start, sent, slack())
+			check("start, in vain,", start, v.DecidedAt, most)
 		}
-		check("deadline", v.Deadline, v.DecidedAt, slack())
+		check("deadline", v.Deadline, v.DecidedAt, most)
 	}
+}
+
+// watchWaits asks the database for nothing again and again until the test ends. The function that it returns tells the longest
+// time that an answer has taken so far.
+func (w *world) watchWaits() (longest func() time.Duration) {
+	w.t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	var most atomic.Int64
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		const every = 5 * time.Millisecond
+		for ctx.Err() == nil {
+			began := time.Now()
+			select {
+			case <-time.After(every):
+			case <-ctx.Done():
+				return
+			}
+			if _, err := w.pool.Exec(ctx, `SELECT`); err != nil && ctx.Err() == nil {
+				w.t.Error(err)
+				return
+			}
+			most.Store(max(most.Load(), int64(time.Since(began)-every)))
+		}
+	})
+	w.t.Cleanup(func() { stop(); asking.Wait() })
+	return func() time.Duration { return time.Duration(most.Load()) }
 }
 
 // A wave of timers that are due at once does not lose one.

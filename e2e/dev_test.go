@@ -131,10 +131,10 @@ func TestDev(t *testing.T) {
 // success would mean nothing (M3, B1, B3, I-3, I-12).
 func TestDevSabotage(t *testing.T) {
 	t.Parallel()
-	for safeguard, want := range map[string][]string{
-		"tombstone":     {"hanging try", "the bank's total"},
-		"stored-reply":  {"lost reply", "the bank's total"},
-		"content-check": {"same operation, other content"},
+	for safeguard, c := range map[string]struct{ want, may []string }{
+		"tombstone":     {[]string{"hanging try", "the bank's total"}, nil},
+		"stored-reply":  {[]string{"lost reply", "the bank's total"}, []string{"participant down"}}, // whose command may be there twice when it is back
+		"content-check": {[]string{"same operation, other content"}, nil},
 	} {
 		t.Run(safeguard, func(t *testing.T) {
 			t.Parallel()
@@ -143,8 +143,9 @@ func TestDevSabotage(t *testing.T) {
 			if code != 1 {
 				t.Errorf("exit code %d, want 1", code)
 			}
-			if got := wrong(results); !slices.Equal(got, want) {
-				t.Errorf("wrong: %q, want %q\n%s", got, want, d.stdout)
+			got := slices.DeleteFunc(wrong(results), func(name string) bool { return slices.Contains(c.may, name) })
+			if !slices.Equal(got, c.want) {
+				t.Errorf("wrong: %q, want %q\n%s", got, c.want, d.stdout)
 			}
 		})
 	}

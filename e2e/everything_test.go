@@ -17,7 +17,7 @@ import (
 
 // The size of TestCrashOfEverything unless E2E_TRANSACTIONS and E2E_CLIENTS say otherwise. make crash does.
 const (
-	everythingOrders  = 300
+	everythingOrders  = 200
 	everythingClients = 16
 )
 
@@ -34,9 +34,9 @@ func TestCrashOfEverything(t *testing.T) {
 	total, clients := sizeFromEnv(t, "E2E_TRANSACTIONS", everythingOrders*long()), sizeFromEnv(t, "E2E_CLIENTS", everythingClients)
 	rnd := random(t)
 	orderSource, faultSource := rand.New(rand.NewPCG(rnd.Uint64(), 1)), rand.New(rand.NewPCG(rnd.Uint64(), 2))
-	orders := drawOrders(orderSource, drawBlueprints(orderSource, 5), total)
-	blows := drawBlows(faultSource, roundsOf(total), total-2*clients)
-	t.Logf("%d orders of %d clients, %d blows; the number above is SEED of make crash", total, clients, len(blows))
+	orders := drawOrders(orderSource, drawBlueprints(orderSource, 5), plenty(total))
+	blows := drawBlows(faultSource, roundsOf(total), total)
+	t.Logf("%d orders or more of %d clients, %d blows; the number above is SEED of make crash", total, clients, len(blows))
 
 	w := newWorld(t, "--handler-timeout", handlerTimeout.String())
 	w.startCoordinator(t, 1)
@@ -46,6 +46,7 @@ func TestCrashOfEverything(t *testing.T) {
 	defer stop()
 	var n nemesis
 	n.run(t, w, l, blows)
+	l.endAfter(total)
 	quiet := time.Now()
 	l.wait(t, w, endLimit)
 	stop()

@@ -221,6 +221,10 @@ type load struct {
 	started  time.Time
 }
 
+// plenty is how many orders are drawn for a load of so many: it goes on until the last fault is over, however fast the
+// machine is.
+func plenty(total int) int { return 5 * total }
+
 // startLoad lets so many clients work at the same time. Each takes an order, submits it, waits for its end, and
 // takes the next; whatever happens to the coordinator meanwhile, it goes on trying.
 func startLoad(t *testing.T, c *client.Client, orders []*order, clients int) *load {

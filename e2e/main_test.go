@@ -187,10 +187,10 @@ func program(t *testing.T, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// long is by how much E2E_LONG multiplies the work.
+// long is by how much E2E_LONG multiplies the work of the crash tests.
 func long() int {
 	if os.Getenv("E2E_LONG") != "" && os.Getenv("E2E_LONG") != "0" {
-		return 5
+		return 10
 	}
 	return 1
 }

@@ -267,8 +267,8 @@ func (l *load) progress(t *testing.T) (stop func()) {
 				return
 			}
 			ended := l.ended.Load()
-			t.Logf("     %7.3fs %d of %d orders ended, %.0f/s, %d under way, %d dead letters replayed", time.Since(l.started).Seconds(),
-				ended, len(l.results), float64(ended-last)/every.Seconds(), l.answered.Load()-ended, l.replays.Load())
+			t.Logf("     %7.3fs %d orders ended, %.0f/s, %d under way, %d dead letters replayed", time.Since(l.started).Seconds(),
+				ended, float64(ended-last)/every.Seconds(), l.answered.Load()-ended, l.replays.Load())
 			last = ended
 		}
 	}()

@@ -14,7 +14,7 @@ import (
 func TestInspectionNoticesSabotage(t *testing.T) {
 	const clients = 100
 	w := newWorld(t, "--sabotage", "stored-reply")
-	orders := slices.DeleteFunc(newOrders(random(t), 5*clients, 0, 0), func(o *order) bool {
+	orders := slices.DeleteFunc(newOrders(random(t), plenty(clients), 0, 0), func(o *order) bool {
 		// A hold that is confirmed twice is not there any more: such a transaction would wait for a person.
 		return slices.ContainsFunc(o.def.Steps, func(s saga.StepDefinition) bool { return s.Kind == saga.KindTCC })
 	})
@@ -22,6 +22,7 @@ func TestInspectionNoticesSabotage(t *testing.T) {
 	l.reach(t, 10, endLimit)
 	w.atLeast(t, l, clients/2)
 	w.coordinators[0].kill()
+	l.endAfter(0)
 	for last := -1; last != w.effects(t); pause(t.Context(), 500*time.Millisecond) {
 		last = w.effects(t) // until the banks have nothing to do
 	}

@@ -67,10 +67,11 @@ func TestTenTimesTheLimit(t *testing.T) {
 	t.Logf("memory of the coordinator: %d MiB before, %d MiB at most, %d MiB after", before>>20, most>>20, after>>20)
 
 	accepted, unknown := int(o.accepted.Load()), int(o.unavailable.Load()+o.lost.Load())
-	if most := int((took.Seconds()+2)*float64(limit)) + 2; accepted > most || accepted < limit*seconds/2 {
+	busy := unknown + int(o.skipped.Load()) // what the machine had no time for could have been either
+	if most := int((took.Seconds()+2)*float64(limit)) + 2; accepted > most || accepted+busy < limit*seconds/2 || accepted == 0 {
 		t.Errorf("%d accepted, want %d to %d", accepted, limit*seconds/2, most)
 	}
-	if n := int(o.limited.Load()); n < offered/2 {
+	if n := int(o.limited.Load()); n+busy < offered/2 || n == 0 {
 		t.Errorf("only %d were refused", n)
 	}
 	if o.atOnce.Load() <= o.repetitions.Load()/2 { // a tenth would be let in by the rate

@@ -12,14 +12,14 @@ const stopLimit = 15 * time.Second
 // SIGTERM under load: the processes finish what they hold, exit with 0, and nothing is lost (M1, I-9).
 func TestStopUnderLoad(t *testing.T) {
 	const (
-		total       = 600
-		clients     = 200
-		inFlightMin = 100
+		total       = 300
+		clients     = 150
+		inFlightMin = 75
 	)
 	rnd := random(t)
 	w := newWorld(t)
-	l := startLoad(t, w.client, newOrders(rnd, total, 10, 10), clients)
-	for n, progress := range spread(rnd, 3, total-2*clients) {
+	l := startLoad(t, w.client, newOrders(rnd, plenty(total), 10, 10), clients)
+	for n, progress := range spread(rnd, 3, total) {
 		l.reach(t, progress, endLimit)
 		pause(t.Context(), instant(rnd))
 		before := w.atLeast(t, l, inFlightMin)
@@ -29,6 +29,7 @@ func TestStopUnderLoad(t *testing.T) {
 	before := w.atLeast(t, l, inFlightMin)
 	w.stop(t, l, 3, w.bank[bankA], before)
 	w.startBank(t, bankA)
+	l.endAfter(total)
 	l.wait(t, w, endLimit)
 	w.inspect(t, l, 95)
 }
