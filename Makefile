@@ -110,7 +110,7 @@ verify-lint: $(LINT)
 	scripts/test-depguard.sh $(LINT)
 
 .PHONY: sim
-sim: ## Simulate transactions in a world of crashes and losses (SEEDS=2000 SEED=… ARGS="-mode disaster")
+sim: ## Simulate transactions in a world of crashes and losses (SEEDS=2000 SEED=… ARGS="-mode disaster -tables")
 	@$(GO) run -ldflags '$(LDFLAGS)' ./saga/sagatest/sim -seeds '$(SEEDS)' $(if $(SEED),-seed '$(SEED)') $(ARGS)
 
 .PHONY: model

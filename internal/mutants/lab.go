@@ -76,7 +76,9 @@ func (r result) summary() string {
 
 // baseline returns an error unless every detector of the mutants passes on the code as it is.
 func (l *lab) baseline(ctx context.Context, mutants []mutant) error {
-	for _, d := range merge(mutants) {
+	detectors := merge(mutants)
+	started := time.Now()
+	for i, d := range detectors {
 		began := time.Now()
 		f, err := l.detect(ctx, d)
 		switch {
@@ -85,7 +87,8 @@ func (l *lab) baseline(ctx context.Context, mutants []mutant) error {
 		case f.Failed:
 			return fmt.Errorf("%s fails on the code as it is, so it says nothing about mutants:\n%s", d, indent(strings.Join(f.Tail, "\n")))
 		}
-		fmt.Fprintf(l.log, "passes on the code as it is, %.1fs: %s\n", since(began), d.Package)
+		fmt.Fprintf(l.log, "%3d/%d  passes on the code as it is, %.1fs: %s%s\n", i+1, len(detectors), since(began), d.Package,
+			left(time.Since(started), i+1, len(detectors)))
 	}
 	return nil
 }

@@ -113,12 +113,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 	}
 	results := make([]result, 0, len(chosen))
+	began := time.Now()
 	for i, m := range chosen {
 		r := l.try(ctx, m, o.all)
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted after %d of %d mutants: %w", i, len(chosen), ctx.Err())
 		}
-		fmt.Fprintf(stderr, "%3d/%d  %-28s %6.1fs  %s\n", i+1, len(chosen), m.Name, r.Seconds, r.summary())
+		fmt.Fprintf(stderr, "%3d/%d  %-28s %6.1fs  %s%s\n", i+1, len(chosen), m.Name, r.Seconds, r.summary(), left(time.Since(began), i+1, len(chosen)))
 		for _, said := range r.Said {
 			fmt.Fprintf(stderr, "%38s%.160s\n", "", said)
 		}
@@ -128,6 +129,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	return verdict(results)
+}
+
+// left says how long the rest takes if it goes on like what is done.
+func left(took time.Duration, done, all int) string {
+	if done == all {
+		return ""
+	}
+	return fmt.Sprintf("  (about %s left)", (took / time.Duration(done) * time.Duration(all-done)).Round(time.Second))
 }
 
 // write writes the results as a Markdown table or as JSON.

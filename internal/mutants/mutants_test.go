@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestTable: every text is still in the source exactly once, so that the table cannot rot.
@@ -225,5 +226,20 @@ func TestMerge(t *testing.T) {
 	merged := merge([]mutant{{By: []detector{tests("./b", "TestY", "TestX"), sim}}, {By: []detector{tests("./b", "TestX"), sim}}})
 	if len(merged) != 2 || merged[0].String() != sim.String() || merged[1].Run != "TestX|TestY" {
 		t.Errorf("got %v", merged)
+	}
+}
+
+func TestLeft(t *testing.T) {
+	for _, c := range []struct {
+		took      time.Duration
+		done, all int
+		want      string
+	}{
+		{30 * time.Second, 3, 110, "  (about 17m50s left)"},
+		{time.Hour, 110, 110, ""},
+	} {
+		if got := left(c.took, c.done, c.all); got != c.want {
+			t.Errorf("after %d of %d: %q, want %q", c.done, c.all, got, c.want)
+		}
 	}
 }

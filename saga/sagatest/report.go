@@ -138,13 +138,42 @@ func (r *Report) Missing() []string {
 	return missing
 }
 
-// Write prints the report. took is how long the runs took.
+// Write prints the report in short. took is how long the runs took.
 func (r *Report) Write(w io.Writer, took time.Duration) {
-	fmt.Fprintf(w, "%d seeds in %.1f s: %.0f simulated hours, %d events, %.0f events per second\n\n", r.Runs, took.Seconds(),
+	fmt.Fprintf(w, "%d seeds in %.1f s: %.0f simulated hours, %d events, %.0f events per second\n", r.Runs, took.Seconds(),
 		r.Simulated.Hours(), r.Events, float64(r.Events)/max(took.Seconds(), 0.001))
-	fmt.Fprintf(w, "transactions: %d committed, %d cancelled, %d resolved\n\n", r.Statuses[saga.StatusCommitted],
+	fmt.Fprintf(w, "transactions: %d committed, %d cancelled, %d resolved\n", r.Statuses[saga.StatusCommitted],
 		r.Statuses[saga.StatusCancelled], r.Statuses[saga.StatusResolved])
-	fmt.Fprint(w, "not sent at once, because of:")
+	all, kinds, reached, crashes := 0, 0, 0, 0
+	for _, n := range r.faults {
+		all += n
+		kinds += min(n, 1)
+	}
+	for _, n := range r.points {
+		reached += min(n.reached, 1)
+		crashes += n.crashes
+	}
+	fmt.Fprintf(w, "faults: %d of %d kinds; crash points: %d of %d reached, %d crashes there\n", all, kinds, reached, len(r.points), crashes)
+	if len(r.Detected) > 0 {
+		fmt.Fprintln(w, "transactions that a disaster has left wrong, by what told of it:")
+		for _, name := range slices.Sorted(maps.Keys(r.Detected)) {
+			fmt.Fprintf(w, "  %-36s %9d\n", name, r.Detected[name])
+		}
+	}
+	reachable := 0
+	for _, c := range Cells() {
+		if Unreachable(c) == "" {
+			reachable++
+		}
+	}
+	fmt.Fprintf(w, "transition table: %d of %d reachable cells\n", reachable-len(r.Unreached()), reachable)
+	fmt.Fprintf(w, "violations: %d\n", len(r.Violations))
+}
+
+// WriteTables prints how often each fault, each crash point and each reason to wait was met, and which cells of the
+// transition table were not.
+func (r *Report) WriteTables(w io.Writer) {
+	fmt.Fprint(w, "\nnot sent at once, because of:")
 	for _, wait := range slices.Sorted(maps.Keys(r.Waits)) {
 		fmt.Fprintf(w, " %s %d", wait, r.Waits[wait])
 	}
@@ -158,30 +187,16 @@ func (r *Report) Write(w io.Writer, took time.Duration) {
 	for at, n := range r.points {
 		fmt.Fprintf(w, "  %-38s %9d %9d %9d\n", pointNames[at], n.reached, n.crashes, n.pauses)
 	}
-	if len(r.Detected) > 0 {
-		fmt.Fprintln(w, "\ntransactions that a disaster has left wrong, by what told of it:")
-		for _, name := range slices.Sorted(maps.Keys(r.Detected)) {
-			fmt.Fprintf(w, "  %-36s %9d\n", name, r.Detected[name])
-		}
-	}
-	r.writeCoverage(w)
-	fmt.Fprintf(w, "\nviolations: %d\n", len(r.Violations))
+	r.WriteUnreached(w)
 }
 
-// writeCoverage prints how much of the transition table was reached.
-func (r *Report) writeCoverage(w io.Writer) {
+// WriteUnreached prints the cells of the transition table that were not reached and can be.
+func (r *Report) WriteUnreached(w io.Writer) {
 	unreached := r.Unreached()
-	reachable := 0
-	for _, c := range Cells() {
-		if Unreachable(c) == "" {
-			reachable++
-		}
-	}
-	fmt.Fprintf(w, "\ntransition table: %d of %d reachable cells\n", reachable-len(unreached), reachable)
 	if len(unreached) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "never reached:")
+	fmt.Fprintln(w, "\ncells of the transition table that were not reached:")
 	lines := map[string][]string{}
 	var order []string
 	for _, c := range unreached {

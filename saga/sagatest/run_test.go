@@ -23,6 +23,7 @@ func run(t *testing.T, seeds int, mode sagatest.Mode) *sagatest.Report {
 	}
 	var text bytes.Buffer
 	report.Write(&text, time.Second)
+	report.WriteTables(&text)
 	t.Log(text.String())
 	return report
 }

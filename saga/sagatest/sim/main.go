@@ -40,6 +40,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	workers := flags.Int("workers", runtime.GOMAXPROCS(0), "how many run at the same time")
 	without := flags.String("without", "", "a safeguard to run without, to see that it is missed: one of "+names(sagatest.Sabotages()))
 	everyCell := flags.Bool("every-cell", false, "fail if a cell of the transition table is not reached that can be")
+	tables := flags.Bool("tables", false, "print how often each fault and crash point was met, and which cells of the transition table were not")
 	trace := flags.Bool("trace", false, "print everything that the first seed does")
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -64,6 +65,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fmt.Fprintf(stdout, "sim: %s mode, %d seeds from %d, commit %s\n", m.Mode, m.Seeds, m.Seed, version)
 	report, took := runMany(m, stderr)
 	report.Write(stdout, took)
+	switch {
+	case *tables:
+		report.WriteTables(stdout)
+	case *everyCell:
+		report.WriteUnreached(stdout)
+	}
 	for i := range report.Violations {
 		writeViolation(stdout, m, &report.Violations[i])
 	}

@@ -19,11 +19,20 @@ func TestReport(t *testing.T) {
 		t.Fatalf("exit %d, %s", code, errs)
 	}
 	for _, want := range []string{
-		"4 seeds from 7", "simulated hours", "events per second", "commit done, answer lost", "crash points:", "reachable cells", "violations: 0",
+		"4 seeds from 7", "simulated hours", "events per second", "crash points: ", "reachable cells", "violations: 0",
 		"\nPASS: every rule holds in 4 seeds from 7; ",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the report does not say %q:\n%s", want, out)
+		}
+	}
+	if lines := strings.Count(out, "\n"); lines > 10 {
+		t.Errorf("%d lines, want few:\n%s", lines, out)
+	}
+	_, out, _ = call("-seeds", "4", "-seed", "7", "-tables")
+	for _, want := range []string{"commit done, answer lost", "published, before PubAck", "because of:", "not reached:\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("-tables does not show %q:\n%s", want, out)
 		}
 	}
 }
