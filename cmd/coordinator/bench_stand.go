@@ -110,7 +110,7 @@ func (s *stand) startBanks(ctx context.Context, dev devConfig) (err error) {
 	}
 	e.later(func() error { e.nc.Close(); return nil })
 	for _, name := range bankNames {
-		b, err := e.startBank(ctx, dev, name, name)
+		b, err := e.startBank(ctx, dev, name)
 		if err != nil {
 			return err
 		}

@@ -89,11 +89,10 @@ func (c *devConfig) complete(listenGiven bool) error {
 		return nil
 	}
 	if c.Dir == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
+		var err error
+		if c.Dir, err = devDir(); err != nil {
 			return usageError("no cache directory: %w; give --dir or --ephemeral", err)
 		}
-		c.Dir = filepath.Join(cache, "sagacity-dev")
 	}
 	return nil
 }
@@ -236,16 +235,4 @@ func (e *devEnv) announce(w io.Writer, cfg devConfig, took time.Duration) error 
 		"  go run ./cmd/coordinator tx list\n  go run ./cmd/coordinator dlq list\n"+
 		"  go run ./cmd/coordinator tx start -f examples/transfer.json --wait\n  go run ./examples/hotel/cmd\n\n", file)
 	return nil
-}
-
-// writeAddresses writes what a service of the user's needs into a file that only the user can read, and returns its
-// path.
-func (e *devEnv) writeAddresses() (string, error) {
-	path := filepath.Join(filepath.Dir(e.cluster.Postgres.LogPath()), "env")
-	lines := fmt.Sprintf("export SAGACITY_SERVER='%s'\nexport NATS_URL='%s'\nexport DATABASE_URL='%s'\nexport COORDINATOR_DATABASE_URL='%s'\n",
-		e.server.url(), e.cluster.NATSURL(), e.cluster.DSN("service"), e.cluster.DSN("coordinator"))
-	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
-		return "", fmt.Errorf("write the addresses: %w", err)
-	}
-	return path, nil
 }

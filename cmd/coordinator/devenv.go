@@ -58,10 +58,10 @@ func startDev(ctx context.Context, cfg devConfig) (_ *devEnv, err error) {
 		return e, err
 	}
 	e.world = &demo.World{Client: c, NATS: e.nc, Prefix: cfg.Prefix, Log: cfg.Log}
-	if e.world.A, err = e.startBank(ctx, cfg, "bank-a", "bank_a"); err != nil {
+	if e.world.A, err = e.startBank(ctx, cfg, devBanks[0]); err != nil {
 		return e, err
 	}
-	if e.world.B, err = e.startBank(ctx, cfg, "bank-b", "bank_b"); err != nil {
+	if e.world.B, err = e.startBank(ctx, cfg, devBanks[1]); err != nil {
 		return e, err
 	}
 	if _, err := e.database(ctx, "service"); err != nil {
@@ -142,8 +142,8 @@ func (e *devEnv) run(ctx context.Context, name string, f func(context.Context) e
 }
 
 // startBank starts a bank's participant on a database of its own.
-func (e *devEnv) startBank(ctx context.Context, cfg devConfig, name, database string) (*demo.Bank, error) {
-	dsn, err := e.database(ctx, database)
+func (e *devEnv) startBank(ctx context.Context, cfg devConfig, name string) (*demo.Bank, error) {
+	dsn, err := e.database(ctx, devDatabase(name))
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sagacity-tx/sagacity/internal/bank"
+	"github.com/sagacity-tx/sagacity/saga"
 )
 
 // deadLetter starts a transaction whose operation is set aside, and returns the ids of both.
@@ -167,6 +168,12 @@ func TestGivingUp(t *testing.T) {
 	}
 	w.run("tx", "resolve", transaction, "--reason", "again", "--yes").want(t, exitFailed, "obsolete, HTTP 409")
 	w.run("tx", "resolve", someID, "--reason", "x", "--yes").want(t, exitFailed, "not_found")
+
+	lost := w.start(saga.Define("lost").Saga("take", "bank-z", bank.ActionWithdraw).MustBuild(), map[string]any{})
+	w.run("tx", "resolve", lost, "--reason", "x", "--yes").want(t, exitFailed, "it is undecided; cancel it")
+	w.run("tx", "cancel", lost, "--reason", "nobody is there", "--yes").want(t, exitOK)
+	w.run("tx", "resolve", lost, "--reason", "x", "--yes").want(t, exitFailed, "outstanding, HTTP 409",
+		"Under way: cancel of step take (participant bank-z, action withdraw)", "run one under its name that handles the action", "tx explain "+lost)
 }
 
 // TestGivingUpSendsTheVersionThatWasShown uses a server of its own, whose dead letter changes in between.

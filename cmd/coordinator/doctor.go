@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ type doctorFlags struct {
 	urlsFile     string
 	since        time.Duration
 	format       string
+
+	dev map[string]string // the addresses of a running dev, if nothing else was given
 }
 
 func newDoctor() *cobra.Command {
@@ -36,11 +39,12 @@ func newDoctor() *cobra.Command {
 			"say they must be. It only reads, and may run while coordinators and participants work: what looks wrong is looked\n" +
 			"at again before it is reported. It ends with 0 if nothing is wrong, 1 if something is, and 5 if nothing is but not\n" +
 			"everything could be looked at.\n\n" +
+			"Where no database is given it looks at those of a running \"coordinator dev\".\n\n" +
 			"The database of participant bank-a comes from SAGACITY_PARTICIPANT_BANK_A_URL, or from a line bank-a=URL of the file\n" +
 			"that --participant-urls names.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd, &f) },
 	}
-	cmd.Flags().StringVar(&f.dsn, "database-url", "", "PostgreSQL of the coordinator (DATABASE_URL)")
+	cmd.Flags().StringVar(&f.dsn, "database-url", "", "PostgreSQL of the coordinator (COORDINATOR_DATABASE_URL or DATABASE_URL)")
 	cmd.Flags().StringArrayVar(&f.participants, "participant", nil, "look at the barrier of the participant with this name too; may be given again")
 	cmd.Flags().StringVar(&f.urlsFile, "participant-urls", "", "file with a line NAME=URL for each participant; all of them are looked at")
 	cmd.Flags().DurationVar(&f.since, "since", 0, "only transactions that began so long ago at most, such as 24h; 0: all")
@@ -50,9 +54,12 @@ func newDoctor() *cobra.Command {
 }
 
 func runDoctor(cmd *cobra.Command, f *doctorFlags) error {
-	fromEnv(&f.dsn, "DATABASE_URL", "")
+	coordinatorDatabase(&f.dsn)
 	if f.dsn == "" {
-		return usageError("no database; give --database-url or set DATABASE_URL")
+		f.findDev(cmd)
+	}
+	if f.dsn == "" {
+		return usageError("no database; give --database-url, set COORDINATOR_DATABASE_URL or DATABASE_URL, or start \"coordinator dev\"")
 	}
 	if f.since < 0 {
 		return usageError("--since is %s; use a positive duration, or 0 for all", f.since)
@@ -86,6 +93,19 @@ func runDoctor(cmd *cobra.Command, f *doctorFlags) error {
 		return err
 	}
 	return diagnosis(report)
+}
+
+// findDev takes the databases of a running dev.
+func (f *doctorFlags) findDev(cmd *cobra.Command) {
+	path, values := devAddresses()
+	if f.dsn = values[envCoordinatorDatabase]; f.dsn == "" {
+		return
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "coordinator: looking at the databases of \"coordinator dev\" (%s)\n", printable(path))
+	f.dev = values
+	if len(f.participants) == 0 && f.urlsFile == "" {
+		f.participants = devBanks
+	}
 }
 
 // diagnosis turns a report into the end of the command.
@@ -145,7 +165,7 @@ func (f *doctorFlags) participantURLs() (map[string]string, error) {
 		if urls[name] != "" {
 			continue
 		}
-		if urls[name] = os.Getenv(envParticipant(name)); urls[name] == "" {
+		if urls[name] = cmp.Or(os.Getenv(envParticipant(name)), f.dev[envParticipant(name)]); urls[name] == "" {
 			return nil, usageError("no database of participant %s; set %s, or give it in the file of --participant-urls", name, envParticipant(name))
 		}
 	}

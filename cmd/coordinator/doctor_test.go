@@ -60,8 +60,43 @@ func TestDoctor(t *testing.T) {
 	}
 	t.Setenv("DATABASE_URL", bank)
 	command(t, nil, "doctor").want(t, exitFailed, "has it been migrated")
+	t.Setenv("COORDINATOR_DATABASE_URL", dsn) // DATABASE_URL is that of a service then
+	command(t, nil, "doctor").want(t, exitOK)
+	t.Setenv("COORDINATOR_DATABASE_URL", "")
 	t.Setenv("DATABASE_URL", "")
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	t.Setenv("HOME", cache)
 	command(t, nil, "doctor").want(t, exitUsage, "DATABASE_URL")
+}
+
+// Without an address the doctor looks at the databases of a running dev, whose file it reads.
+func TestDoctorFindsDev(t *testing.T) {
+	cache := t.TempDir()
+	for _, name := range []string{"DATABASE_URL", envCoordinatorDatabase, envParticipant("bank-a"), envParticipant("bank-b")} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("XDG_CACHE_HOME", cache)
+	t.Setenv("HOME", cache)
+	dir, err := devDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	bank := testdb.NewDSN(t, bankSchema)
+	text := "export DATABASE_URL='" + bank + "'\nexport COORDINATOR_DATABASE_URL='" + testdb.NewDSN(t, coordinatorSchema) + "'\n"
+	for _, name := range devBanks {
+		text += "export " + envParticipant(name) + "='" + bank + "'\n"
+	}
+	if err := os.WriteFile(filepath.Join(dir, addressesFile), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := command(t, nil, "doctor", "-o", "json").want(t, exitOK, `looking at the databases of "coordinator dev"`)
+	if !strings.Contains(r.stdout, `"bank-a"`) || !strings.Contains(r.stdout, `"bank-b"`) {
+		t.Errorf("it does not look at the banks: %s", r.stdout)
+	}
 }
 
 // A problem is an exit code of its own, and its example names what to look at.

@@ -85,13 +85,38 @@ func runResolve(cmd *cobra.Command, r *remote, id saga.ID, reason string, yes bo
 	if err := confirmShown(cmd, yes, "Give its dead letters up?", func(t *table) { resolvePreview(t, &tx) }); err != nil {
 		return err
 	}
+	shown := tx
 	if tx, err = r.client.Resolve(cmd.Context(), id, tx.Version, reason); err != nil {
-		return r.explainAction("resolve transaction "+id.String(), "tx get "+id.String(), err)
+		explained := r.explainAction("resolve transaction "+id.String(), "tx get "+id.String(), err)
+		var p *client.Problem
+		if errors.As(err, &p) && p.Code == saga.CodeOutstanding {
+			return fmt.Errorf("%w%s", explained, outstandingAdvice(&shown))
+		}
+		return explained
 	}
 	if !tx.Status.Terminal() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "coordinator: its dead letters are given up; what waited for them goes on: follow it with \"coordinator tx watch %s\"\n", id)
 	}
 	return showTransaction(newOutput(cmd, r.format), &tx)
+}
+
+// outstandingAdvice says whom a decided transaction waits for, and what to do if nobody of that name will ever answer.
+func outstandingAdvice(tx *client.Transaction) string {
+	var names []string
+	for i := range tx.Steps {
+		step := &tx.Steps[i]
+		for j := range step.Operations {
+			if op := &step.Operations[j]; op.State == saga.OperationSent || op.State == saga.OperationWaiting {
+				names = append(names, fmt.Sprintf("%s of step %s (participant %s, action %s)", op.Phase, step.Name, step.Participant, step.Action))
+			}
+		}
+	}
+	if len(names) == 0 || tx.DecidedAt.IsZero() {
+		return ""
+	}
+	return "\nUnder way: " + strings.Join(names, "; ") + ". Silence ends nothing: if such a participant never existed or is gone for good, " +
+		"run one under its name that handles the action. A cancel whose try never ran succeeds there without calling the handler. " +
+		fmt.Sprintf("\"coordinator tx explain %s\" says what each waits for", tx.ID)
 }
 
 // discardPreview shows what a discard gives up, and what follows (S2.13).

@@ -88,15 +88,18 @@ type result struct {
 	stdout, stderr string
 }
 
+// commandLimit only keeps a test from hanging.
+const commandLimit = 4 * time.Minute
+
 // command runs the program; the test fails if it does not end.
 func command(t *testing.T, stdin io.Reader, args ...string) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), commandLimit)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	code := runWith(ctx, args, stdin, &stdout, &stderr)
 	if ctx.Err() != nil {
-		t.Errorf("%s: not ended after a minute", strings.Join(args, " "))
+		t.Errorf("%s: not ended after %s", strings.Join(args, " "), commandLimit)
 	}
 	return result{code: code, stdout: stdout.String(), stderr: stderr.String()}
 }

@@ -60,6 +60,34 @@ bank-a  closed   0          pause 1         yes, action withdraw
 	w.run("tx", "wait", id, "--for", "30s").want(t, exitOK)
 }
 
+// A pause of what nobody has heard of is made, with a warning that names what there is.
+func TestPauseOfUnknownNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	pause := func(args ...string) result {
+		return w.run(append([]string{"pause", "--reason", "x", "--yes"}, args...)...).want(t, exitOK)
+	}
+	for flag, nobody := range map[string]string{"--participant": "nobody", "--definition": "nothing", "--action": "nobody/nothing"} {
+		if r := pause(flag, nobody); !strings.Contains(r.stderr, "warning: nothing in use is") || !strings.Contains(r.stderr, "; none is known\n") {
+			t.Errorf("%s of nobody: %q", flag, r.stderr)
+		}
+	}
+	w.run("tx", "wait", w.start(withdraw, map[string]any{"account": "alice", "cents": 5})).want(t, exitOK)
+	for flag, c := range map[string]struct{ slip, known string }{
+		"--participant": {"bnak-a", "bank-a"}, "--definition": {"withdarw", "withdraw"}, "--action": {"bank-a/withdarw", "bank-a/withdraw"},
+	} {
+		if r := pause(flag, c.slip); !strings.Contains(r.stderr, "warning: nothing in use is") || !strings.Contains(r.stderr, c.known) {
+			t.Errorf("%s %s: %q, want a warning that names %s", flag, c.slip, r.stderr, c.known)
+		}
+		if r := pause(flag, c.known); r.stderr != "" {
+			t.Errorf("%s %s: %q", flag, c.known, r.stderr)
+		}
+	}
+	if r := pause("--all"); r.stderr != "" {
+		t.Errorf("--all: %q", r.stderr)
+	}
+}
+
 func TestParticipantRows(t *testing.T) {
 	t.Parallel()
 	list := []client.Participant{

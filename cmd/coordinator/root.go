@@ -148,6 +148,15 @@ func envOr(name, fallback string) string {
 
 // fromEnv fills a flag that was not given from the environment. It is no default of the flag, because --help
 // prints defaults and addresses may hold passwords.
+// envCoordinatorDatabase names the coordinator's database where DATABASE_URL is that of a service beside it.
+const envCoordinatorDatabase = "COORDINATOR_DATABASE_URL"
+
+// coordinatorDatabase fills in the address of the coordinator's database for commands that work on one that there is.
+func coordinatorDatabase(flag *string) {
+	fromEnv(flag, envCoordinatorDatabase, "")
+	fromEnv(flag, "DATABASE_URL", "")
+}
+
 func fromEnv(flag *string, name, fallback string) {
 	if *flag == "" {
 		*flag = envOr(name, fallback)

@@ -29,7 +29,7 @@ func newToken() *cobra.Command {
 		Long: "token makes, lists and revokes the bearer tokens of those who call the API. Like migrate it works on the\n" +
 			"coordinator's database, so that there can be a first one; the API has the same for admins.",
 	}
-	cmd.PersistentFlags().StringVar(&f.dsn, "database-url", "", "PostgreSQL of the coordinator (DATABASE_URL)")
+	cmd.PersistentFlags().StringVar(&f.dsn, "database-url", "", "PostgreSQL of the coordinator (COORDINATOR_DATABASE_URL or DATABASE_URL)")
 	formats := []string{formatTable, formatJSON, formatYAML}
 	cmd.PersistentFlags().VarP(choice{&f.format, formats}, "output", "o", "how to print data: "+strings.Join(formats, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
@@ -39,7 +39,7 @@ func newToken() *cobra.Command {
 
 // open connects to the database. end is for the end.
 func (f *tokenFlags) open(cmd *cobra.Command) (store *token.Store, end func(), err error) {
-	fromEnv(&f.dsn, "DATABASE_URL", "")
+	coordinatorDatabase(&f.dsn)
 	if f.dsn == "" {
 		return nil, nil, usageError("no database; give --database-url or set DATABASE_URL")
 	}

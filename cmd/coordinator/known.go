@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/sagacity-tx/sagacity/coordinator/client"
+	"github.com/sagacity-tx/sagacity/saga"
+)
+
+// How much is read to know the names that are in use, and how many of them a warning shows.
+const (
+	knownDefinitionsMax  = 50
+	knownTransactionsMax = 500
+	knownShown           = 8
+)
+
+// known are the names in use: of registered definitions, of those of the newest transactions, and of the participants that
+// something was sent to.
+type known struct {
+	definitions, participants, actions map[string]bool // actions as participant/action
+}
+
+// readKnown reads them. Whoever may not list something knows less.
+func (r *remote) readKnown(ctx context.Context) *known {
+	k := &known{definitions: map[string]bool{}, participants: map[string]bool{}, actions: map[string]bool{}}
+	list, _ := r.client.Participants(ctx)
+	for i := range list.Participants {
+		k.participants[list.Participants[i].Name] = true
+	}
+	definitions, _ := r.client.Definitions(ctx, "")
+	for _, d := range definitions[:min(len(definitions), knownDefinitionsMax)] {
+		k.definitions[d.Name] = true
+		var def struct {
+			Steps []saga.StepDefinition `json:"steps"`
+		}
+		if full, err := r.client.Definition(ctx, d.Name, d.Version); err == nil && json.Unmarshal(full.Definition, &def) == nil {
+			for i := range def.Steps {
+				k.step(def.Steps[i].Participant, def.Steps[i].Action)
+			}
+		}
+	}
+	page, _ := r.client.List(ctx, client.Filter{Limit: knownTransactionsMax})
+	seen := 0
+	for i := range page.Transactions {
+		tx := &page.Transactions[i]
+		if k.definitions[tx.Definition.Name] || seen == knownDefinitionsMax {
+			continue
+		}
+		k.definitions[tx.Definition.Name] = true
+		seen++
+		if full, err := r.client.Get(ctx, tx.ID); err == nil {
+			for j := range full.Steps {
+				k.step(full.Steps[j].Participant, full.Steps[j].Action)
+			}
+		}
+	}
+	return k
+}
+
+func (k *known) step(participant, action string) {
+	k.participants[participant], k.actions[participant+"/"+action] = true, true
+}
+
+// warn says that nothing in use has the name of a scope, which may be a slip of the fingers, and which names there are. What
+// is still to come may be paused before.
+func (k *known) warn(w io.Writer, s client.Scope) {
+	name, all := "", map[string]bool(nil)
+	switch s.Scope {
+	case client.ScopeDefinition:
+		name, all = s.Definition, k.definitions
+	case client.ScopeParticipant:
+		name, all = s.Participant, k.participants
+	case client.ScopeAction:
+		name, all = s.Participant+"/"+s.Action, k.actions
+	default:
+		return
+	}
+	if all[name] {
+		return
+	}
+	var names []string
+	for name := range all {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	text := "none is known"
+	if len(names) > 0 {
+		text = "known are " + strings.Join(names[:min(len(names), knownShown)], ", ")
+	}
+	if more := len(names) - knownShown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	fmt.Fprintf(w, "coordinator: warning: nothing in use is %s; %s\n", printable(scopeText(s)), printable(text))
+}
