@@ -3,8 +3,11 @@ package testdb
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -39,7 +42,14 @@ func Main(m *testing.M, ignore ...goleak.Option) {
 	shared.mu.Lock()
 	shared.main = true
 	shared.mu.Unlock()
+	runMoreAtOnce()
 	os.Exit(shared.finish(m.Run(), ignore...))
+}
+
+// runMoreAtOnce lets twice as many parallel tests run at the same time as there are processors, unless -parallel says how
+// many: tests with a database wait most of their time. The flags have not been read yet.
+func runMoreAtOnce() {
+	_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))) // the flag exists
 }
 
 // lostInClient is a goroutine of nats.go that waits on a nil channel for ever when the connection is closed in the very
