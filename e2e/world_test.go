@@ -105,7 +105,7 @@ func (w *world) database(t *testing.T, name string) *pgxpool.Pool {
 
 // env carries the addresses with their passwords, which have no place on a command line.
 func (w *world) env(database string) []string {
-	return []string{"DATABASE_URL=" + w.cluster.DSN(database), "NATS_URL=" + w.cluster.NATSURL()}
+	return []string{"DATABASE_URL=" + w.cluster.DSN(database), "COORDINATOR_DATABASE_URL=", "NATS_URL=" + w.cluster.NATSURL()}
 }
 
 // startCoordinator starts the nth coordinator, perhaps again.

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sagacity-tx/sagacity/bench"
 	"github.com/sagacity-tx/sagacity/saga"
@@ -18,7 +17,7 @@ func TestBench(t *testing.T) {
 	t.Parallel()
 	for _, extra := range []string{"--runs=1", "--in-process"} {
 		profile := filepath.Join(t.TempDir(), "cpu.prof")
-		r := command(t, nil, "bench", "--duration", "300ms", "--warmup", "100ms", "--clients", "2", "-o", "json", "--cpuprofile", profile, extra).
+		r := command(t, nil, "bench", "--duration", "700ms", "--warmup", "100ms", "--clients", "2", "-o", "json", "--cpuprofile", profile, extra).
 			want(t, exitOK, "noop, clients: 2, run 1 of 1", "tcc, clients: 2")
 		var rows []bench.Summary
 		if err := json.Unmarshal([]byte(r.stdout), &rows); err != nil {
@@ -40,7 +39,7 @@ func TestBench(t *testing.T) {
 
 func TestBenchStops(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), commandLimit)
 	defer cancel()
 	stderr := &stopWriter{stop: cancel, at: "bank, clients: 1,"}
 	var stdout strings.Builder

@@ -170,7 +170,7 @@ func TestGivingUp(t *testing.T) {
 	w.run("tx", "resolve", someID, "--reason", "x", "--yes").want(t, exitFailed, "not_found")
 
 	lost := w.start(saga.Define("lost").Saga("take", "bank-z", bank.ActionWithdraw).MustBuild(), map[string]any{})
-	w.run("tx", "resolve", lost, "--reason", "x", "--yes").want(t, exitFailed, "it is undecided; cancel it")
+	w.run("tx", "resolve", lost, "--reason", "x", "--yes").want(t, exitFailed, "It is undecided: cancel it (coordinator tx cancel "+lost)
 	w.run("tx", "cancel", lost, "--reason", "nobody is there", "--yes").want(t, exitOK)
 	w.run("tx", "resolve", lost, "--reason", "x", "--yes").want(t, exitFailed, "outstanding, HTTP 409",
 		"Under way: cancel of step take (participant bank-z, action withdraw)", "run one under its name that handles the action", "tx explain "+lost)

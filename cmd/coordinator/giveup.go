@@ -111,7 +111,10 @@ func outstandingAdvice(tx *client.Transaction) string {
 			}
 		}
 	}
-	if len(names) == 0 || tx.DecidedAt.IsZero() {
+	switch {
+	case tx.DecidedAt.IsZero():
+		return fmt.Sprintf("\nIt is undecided: cancel it (coordinator tx cancel %s), or replay or discard its dead letters", tx.ID)
+	case len(names) == 0:
 		return ""
 	}
 	return "\nUnder way: " + strings.Join(names, "; ") + ". Silence ends nothing: if such a participant never existed or is gone for good, " +

@@ -25,14 +25,20 @@ type known struct {
 	definitions, participants, actions map[string]bool // actions as participant/action
 }
 
-// readKnown reads them. Whoever may not list something knows less.
+// readKnown reads them. It returns nil if they cannot be listed: whoever knows too little has nothing to warn about.
 func (r *remote) readKnown(ctx context.Context) *known {
 	k := &known{definitions: map[string]bool{}, participants: map[string]bool{}, actions: map[string]bool{}}
-	list, _ := r.client.Participants(ctx)
+	list, err := r.client.Participants(ctx)
+	if err != nil {
+		return nil
+	}
 	for i := range list.Participants {
 		k.participants[list.Participants[i].Name] = true
 	}
-	definitions, _ := r.client.Definitions(ctx, "")
+	definitions, err := r.client.Definitions(ctx, "")
+	if err != nil {
+		return nil
+	}
 	for _, d := range definitions[:min(len(definitions), knownDefinitionsMax)] {
 		k.definitions[d.Name] = true
 		var def struct {
@@ -44,7 +50,10 @@ func (r *remote) readKnown(ctx context.Context) *known {
 			}
 		}
 	}
-	page, _ := r.client.List(ctx, client.Filter{Limit: knownTransactionsMax})
+	page, err := r.client.List(ctx, client.Filter{Limit: knownTransactionsMax})
+	if err != nil {
+		return nil
+	}
 	seen := 0
 	for i := range page.Transactions {
 		tx := &page.Transactions[i]
@@ -69,6 +78,9 @@ func (k *known) step(participant, action string) {
 // warn says that nothing in use has the name of a scope, which may be a slip of the fingers, and which names there are. What
 // is still to come may be paused before.
 func (k *known) warn(w io.Writer, s client.Scope) {
+	if k == nil {
+		return
+	}
 	name, all := "", map[string]bool(nil)
 	switch s.Scope {
 	case client.ScopeDefinition:

@@ -24,7 +24,10 @@ import (
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
-func TestMain(m *testing.M) { testdb.Main(m) }
+func TestMain(m *testing.M) {
+	_ = os.Unsetenv(envCoordinatorDatabase) // of a shell that has read the addresses of dev; its name is one
+	testdb.Main(m)
+}
 
 var (
 	coordinatorSchema = testdb.Template{Name: "coordinator", Migrate: func(ctx context.Context, dsn string) error {

@@ -15,7 +15,7 @@ func newMigrate() *cobra.Command {
 		Long: "migrate brings the coordinator's database to this version's schema. It may be run again at any time and by\n" +
 			"several processes at once. It needs a direct connection, not a transaction pooler.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			coordinatorDatabase(&dsn)
+			fromEnv(&dsn, "DATABASE_URL", "")
 			if dsn == "" {
 				return usageError("no database; give --database-url or set DATABASE_URL")
 			}
@@ -27,6 +27,6 @@ func newMigrate() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&dsn, "database-url", "", "PostgreSQL of the coordinator (COORDINATOR_DATABASE_URL or DATABASE_URL)")
+	cmd.Flags().StringVar(&dsn, "database-url", "", "PostgreSQL of the coordinator (DATABASE_URL)")
 	return cmd
 }

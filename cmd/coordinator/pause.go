@@ -159,7 +159,9 @@ func (r *remote) pause(cmd *cobra.Command, s client.Scope, reason string, yes bo
 		return err
 	}
 	what := scopeText(s)
-	r.readKnown(cmd.Context()).warn(cmd.ErrOrStderr(), s)
+	if s.Scope != client.ScopeAll {
+		r.readKnown(cmd.Context()).warn(cmd.ErrOrStderr(), s)
+	}
 	if err := confirm(cmd, yes, fmt.Sprintf("Send nothing more of %s until it is resumed? Replies are merged and deadlines go on.", what)); err != nil {
 		return err
 	}

@@ -151,7 +151,7 @@ func envOr(name, fallback string) string {
 // envCoordinatorDatabase names the coordinator's database where DATABASE_URL is that of a service beside it.
 const envCoordinatorDatabase = "COORDINATOR_DATABASE_URL"
 
-// coordinatorDatabase fills in the address of the coordinator's database for commands that work on one that there is.
+// coordinatorDatabase fills in the address of the coordinator's database for commands that look at one that is in use.
 func coordinatorDatabase(flag *string) {
 	fromEnv(flag, envCoordinatorDatabase, "")
 	fromEnv(flag, "DATABASE_URL", "")

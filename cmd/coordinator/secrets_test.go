@@ -15,11 +15,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sagacity-tx/sagacity/coordinator/token"
 	"github.com/sagacity-tx/sagacity/internal/testdb"
@@ -58,7 +60,7 @@ type guard struct {
 	t      *testing.T
 	marked marked
 	traces []string
-	looked int
+	looked atomic.Int64
 }
 
 func newGuard(t *testing.T, m marked) *guard {
@@ -71,7 +73,7 @@ func newGuard(t *testing.T, m marked) *guard {
 
 func (g *guard) look(where, text string) {
 	g.t.Helper()
-	g.looked += len(text)
+	g.looked.Add(int64(len(text)))
 	for _, form := range g.traces {
 		if at := strings.Index(text, form); at >= 0 {
 			g.t.Errorf("%s shows a secret as %q: …%q…", where, form, text[max(0, at-80):min(len(text), at+len(form)+20)])
@@ -157,8 +159,8 @@ func TestNoSecretIsShown(t *testing.T) {
 	stop()
 	g.look("the log", logs.String())
 	g.throughTables(pool)
-	t.Logf("%d bytes were looked through", g.looked)
-	if g.looked < 100_000 {
+	t.Logf("%d bytes were looked through", g.looked.Load())
+	if g.looked.Load() < 100_000 {
 		t.Error("hardly anything was looked through")
 	}
 }
@@ -201,6 +203,8 @@ func (g *guard) throughCommands(server, dsn, natsURL string) {
 		for _, name := range []string{"SAGACITY_PARTICIPANT_BANK_URL", "SAGACITY_BANK_A_URL", "SAGACITY_BANK_B_URL"} {
 			g.t.Setenv(name, env["DATABASE_URL"])
 		}
+		var commands errgroup.Group
+		commands.SetLimit(8) // most wait for somebody who does not answer
 		for _, cmd := range allCommands(newRoot(io.Discard, io.Discard)) {
 			path := strings.TrimPrefix(cmd.CommandPath(), "coordinator ")
 			if !cmd.Runnable() || slices.Contains([]string{"coordinator", "dev", "bench"}, path) { // they make what they need, and take no secret
@@ -215,8 +219,9 @@ func (g *guard) throughCommands(server, dsn, natsURL string) {
 					line = append(line, "--"+flag+"="+value)
 				}
 			}
-			g.run(line)
+			commands.Go(func() error { g.run(line); return nil })
 		}
+		_ = commands.Wait() // what is wrong is told to the test
 	}
 	for _, name := range []string{"SAGACITY_SERVER", envToken, envTokenFile, envConfig} {
 		g.t.Setenv(name, "")
