@@ -138,8 +138,12 @@ func TestPunctual(t *testing.T) {
 		starts[s.ID] = start
 	}
 	for id, start := range starts {
-		w.until("it is cancelling", func() bool { return w.get(c, id).Status == saga.StatusCancelling })
-		v, most := w.get(c, id), late+10*waits()
+		var v coordinator.View
+		w.until("it is decided", func() bool { v = w.get(c, id); return !v.DecidedAt.IsZero() })
+		most := late + 10*waits()
+		if v.Cause.Why != saga.WhyDeadline {
+			t.Errorf("decided because of %s", v.Cause.Why)
+		}
 		if !v.Deadline.Equal(start.Add(time.Second)) {
 			t.Errorf("the deadline is %s after the start", v.Deadline.Sub(start))
 		}

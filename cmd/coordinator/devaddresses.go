@@ -24,8 +24,10 @@ func devDir() (string, error) {
 func (e *devEnv) writeAddresses() (string, error) {
 	path := filepath.Join(filepath.Dir(e.cluster.Postgres.LogPath()), addressesFile)
 	lines := [][2]string{
-		{"SAGACITY_SERVER", e.server.url()}, {"NATS_URL", e.cluster.NATSURL()},
-		{"DATABASE_URL", e.cluster.DSN("service")}, {envCoordinatorDatabase, e.cluster.DSN("coordinator")},
+		{"SAGACITY_SERVER", e.server.url()},
+		{"NATS_URL", e.cluster.NATSURL()},
+		{"DATABASE_URL", e.cluster.DSN("service")},
+		{envCoordinatorDatabase, e.cluster.DSN("coordinator")},
 	}
 	for _, name := range devBanks {
 		lines = append(lines, [2]string{envParticipant(name), e.cluster.DSN(devDatabase(name))})

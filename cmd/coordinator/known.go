@@ -81,7 +81,8 @@ func (k *known) warn(w io.Writer, s client.Scope) {
 	if k == nil {
 		return
 	}
-	name, all := "", map[string]bool(nil)
+	var name string
+	var all map[string]bool
 	switch s.Scope {
 	case client.ScopeDefinition:
 		name, all = s.Definition, k.definitions
