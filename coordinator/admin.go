@@ -193,7 +193,7 @@ func (a Admin) carryOutLetter(ctx context.Context, l judged, entry dlq.AuditEntr
 	}
 	view, err := a.carryOut(ctx, &item{id: l.TransactionID, audit: &entry, letter: l.Version, approval: l.use, event: event, job: l.job})
 	if err == nil && l.params.BreakGlass {
-		a.glassBroken(&l)
+		a.logGlassBroken(&l)
 	}
 	return view, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sagacity-tx/sagacity/dlq"
+	"github.com/sagacity-tx/sagacity/notify"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -33,17 +34,6 @@ type RevokeParams struct {
 	Actor  string
 	ID     uuid.UUID
 	Reason string
-}
-
-// BrokenGlass is a replay that nobody else has approved (E3).
-type BrokenGlass struct {
-	Actor       string
-	Reason      string
-	DeadLetter  uuid.UUID
-	Transaction saga.ID
-	Tenant      string
-	Step        string
-	Phase       saga.Phase
 }
 
 // checkApproving refuses what cannot be meant.
@@ -119,7 +109,7 @@ func (a Admin) readApproval(ctx context.Context, l *judged, r *saga.LetterReques
 	switch {
 	case l.params.BreakGlass:
 		own, err := dlq.NewApproval(&l.DeadLetter, l.params.Actor, l.params.Reason)
-		l.use = &approvalUse{approval: own, actor: l.params.Actor, own: true}
+		l.use = &approvalUse{approval: own, actor: l.params.Actor, own: true, letter: l.DeadLetter}
 		return now, err
 	case l.params.Approval == uuid.Nil:
 		return now, nil
@@ -142,18 +132,21 @@ type approvalUse struct {
 	approval dlq.Approval
 	actor    string
 	own      bool // break-glass: it is made and used at once
+	letter   dlq.DeadLetter
 }
 
-func (u *approvalUse) queue(batch *pgx.Batch) {
-	if u.own {
-		dlq.QueueBreakGlass(batch, &u.approval)
-		dlq.QueueAudit(batch, dlq.AuditEntry{
-			Actor: u.actor, Action: actionBreakGlass, Object: u.approval.DeadLetter.String(), Allowed: true,
-			Reason: u.approval.Reason, Detail: "replayed with nobody else's approval: " + u.detail(),
-		})
-		return
+// queue adds the use to the batch that carries the replay out. Of a broken glass everybody is told (E3).
+func (u *approvalUse) queue(batch *pgx.Batch) error {
+	if !u.own {
+		dlq.QueueUse(batch, u.approval.ID, u.actor)
+		return nil
 	}
-	dlq.QueueUse(batch, u.approval.ID, u.actor)
+	dlq.QueueBreakGlass(batch, &u.approval)
+	dlq.QueueAudit(batch, dlq.AuditEntry{
+		Tenant: u.approval.Tenant, Actor: u.actor, Action: actionBreakGlass, Object: u.approval.DeadLetter.String(), Allowed: true,
+		Reason: u.approval.Reason, Detail: "replayed with nobody else's approval: " + u.detail(),
+	})
+	return notify.Queue(batch, breakGlassNotice(&u.letter, u.approval.Approver))
 }
 
 // detail is what the audit says of a replay with the approval.
@@ -164,14 +157,8 @@ func (u *approvalUse) detail() string {
 	return "approval " + u.approval.ID.String() + " of " + u.approval.Approver
 }
 
-// glassBroken makes it known that somebody has replayed what nobody else approved (E3).
-func (a Admin) glassBroken(l *judged) {
+// logGlassBroken says in the log that somebody has replayed what nobody else approved (E3).
+func (a Admin) logGlassBroken(l *judged) {
 	a.c.log.Warn("break-glass: a dead letter is replayed with nobody else's approval", "dead_letter", l.ID.String(),
 		"transaction", l.TransactionID.String(), "step", l.Step, "phase", l.Phase, "actor", dlq.ActorText(l.params.Actor), "reason", text(l.params.Reason))
-	if a.c.cfg.OnBreakGlass != nil {
-		a.c.cfg.OnBreakGlass(BrokenGlass{
-			Actor: l.params.Actor, Reason: l.params.Reason, DeadLetter: l.ID, Transaction: l.TransactionID, Tenant: l.Tenant,
-			Step: l.Step, Phase: l.Phase,
-		})
-	}
 }

@@ -43,7 +43,6 @@ type Config struct {
 	ApproveAll      bool                 // every replay needs an approval, not only that of what is unknown or in conflict (D4)
 	AllowEdit       bool                 // operators may replay with another input what has never run (S1.5)
 	ApprovalExpiry  time.Duration        // of an approval that says nothing else; default 15m, at most 24h
-	OnBreakGlass    func(BrokenGlass)    // called when somebody has replayed what nobody else approved (E3); must not block
 	StopTimeout     time.Duration        // for what is in hand when Run is asked to end; default 20s
 }
 

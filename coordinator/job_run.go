@@ -120,7 +120,7 @@ func (c *Coordinator) moveJob(ctx context.Context, job *dlq.Job, to saga.JobStat
 		if err != nil || now.Version != job.Version {
 			return err
 		}
-		if _, err := dlq.MoveJobTx(ctx, tx, job.ID, to, why, false); err != nil || action == "" {
+		if err := moveJobTx(ctx, tx, &now, to, why, false); err != nil || action == "" {
 			return err
 		}
 		return dlq.InsertAudit(ctx, tx, dlq.AuditEntry{

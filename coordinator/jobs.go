@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sagacity-tx/sagacity/dlq"
+	"github.com/sagacity-tx/sagacity/notify"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -108,7 +109,7 @@ func (a Admin) CommandJob(ctx context.Context, p JobParams) (JobDetail, error) {
 			return err
 		}
 		canaryDone := p.Command == saga.JobCommandResume && job.Why != "" // halted for its canary: somebody has looked at it
-		if _, err := dlq.MoveJobTx(ctx, tx, p.ID, to, "", canaryDone); err != nil {
+		if err := moveJobTx(ctx, tx, &job, to, "", canaryDone); err != nil {
 			return err
 		}
 		return dlq.InsertAudit(ctx, tx, entry)
@@ -118,6 +119,21 @@ func (a Admin) CommandJob(ctx context.Context, p JobParams) (JobDetail, error) {
 	}
 	a.c.lookAfterJobs()
 	return a.Job(ctx, p.ID)
+}
+
+// moveJobTx moves a locked job. When it ends, people are told.
+func moveJobTx(ctx context.Context, tx pgx.Tx, job *dlq.Job, to saga.JobState, why string, canaryDone bool) error {
+	if _, err := dlq.MoveJobTx(ctx, tx, job.ID, to, why, canaryDone); err != nil {
+		return err
+	}
+	if to != saga.JobFinished && to != saga.JobAborted {
+		return nil
+	}
+	counts, err := dlq.CountJobItems(ctx, tx, job.ID, job.Canary)
+	if err != nil {
+		return err
+	}
+	return notify.Insert(ctx, tx, jobEndedNotice(job, to, counts.Items))
 }
 
 // jobRefusal reports whether an error says that nothing was done about a job.

@@ -23,9 +23,9 @@ type jobWorld struct {
 	group    string
 }
 
-func newJobWorld(t *testing.T, n int) *jobWorld {
+func newJobWorld(t *testing.T, n int, options ...func(*coordinator.Config)) *jobWorld {
 	w := &jobWorld{world: newWorld(t)}
-	w.c, _ = w.coordinator(func(cfg *coordinator.Config) { cfg.AutoPause = -1 })
+	w.c, _ = w.coordinator(append(options, func(cfg *coordinator.Config) { cfg.AutoPause = -1 })...)
 	w.p, _ = w.participant("stock", func(c saga.Command) saga.Ran {
 		if w.repaired.Load() {
 			return saga.Ran{Outcome: saga.OutcomeDone}

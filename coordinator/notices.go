@@ -66,6 +66,27 @@ func pausedNotice(what flow.Pause, actor string, automatic bool) notify.Notice {
 	}
 }
 
+// breakGlassNotice tells that somebody has replayed a dead letter with nobody else's approval (E3). It leads to the audit,
+// which has the reason.
+func breakGlassNotice(letter *dlq.DeadLetter, actor string) notify.Notice {
+	id := letter.ID.String()
+	return notify.Notice{
+		Kind: notify.KindBreakGlass, Group: id, Tenant: letter.Tenant, Object: "/v1/audit?object=" + id,
+		Summary: fmt.Sprintf("Break-glass: %s has replayed %s of action %s of participant %s, step %s, with nobody else's approval.",
+			actor, letter.Phase, letter.Action, letter.Participant, letter.Step),
+	}
+}
+
+// jobEndedNotice tells that a bulk replay has ended.
+func jobEndedNotice(job *dlq.Job, to saga.JobState, items map[saga.JobItemState]int) notify.Notice {
+	id := job.ID.String()
+	return notify.Notice{
+		Kind: notify.KindJobEnded, Group: id, Tenant: job.Tenant, Object: "/v1/jobs/" + id,
+		Summary: fmt.Sprintf("Bulk replay %s is %s: %d verified, %d failed again, %d refused, %d skipped, %d without an answer yet.", id, to,
+			items[saga.JobItemVerified], items[saga.JobItemFailedAgain], items[saga.JobItemRefused], items[saga.JobItemSkipped], items[saga.JobItemDispatched]),
+	}
+}
+
 // tellBreakers tells of participants that have become silent since it was called last. What cannot be stored now is tried
 // again.
 func (c *Coordinator) tellBreakers(ctx context.Context) error {

@@ -255,18 +255,21 @@ func (l *lane) commit(ctx context.Context, r *round) error {
 		}
 	}
 	slices.SortFunc(r.writes, func(a, b *write) int { return cmp.Compare(string(a.rec.tx.ID[:]), string(b.rec.tx.ID[:])) })
-	entries, err := l.store.commit(ctx, r.writes, func(batch *pgx.Batch) {
+	entries, err := l.store.commit(ctx, r.writes, func(batch *pgx.Batch) error {
 		for _, a := range r.audits {
 			dlq.QueueAudit(batch, a)
 		}
 		for _, u := range r.uses {
-			u.queue(batch)
+			if err := u.queue(batch); err != nil {
+				return err
+			}
 		}
 		for _, o := range r.orphans {
 			o.queue(batch)
 		}
 		dlq.QueueDispatched(batch, r.replays)
 		dlq.QueueAnswers(batch, r.answers)
+		return nil
 	})
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ const (
 
 // commit stores the writes in one transaction and one round trip, with the messages that follow from them,
 // and returns the outbox entries to hand off. When the error is pg.CommitUnknown, all or nothing was stored.
-func (s *store) commit(ctx context.Context, writes []*write, extra func(*pgx.Batch)) ([]outbox.Entry, error) {
+func (s *store) commit(ctx context.Context, writes []*write, extra func(*pgx.Batch) error) ([]outbox.Entry, error) {
 	var batch pgx.Batch
 	var entries []outbox.Entry
 	s.queueSettings(&batch)
@@ -48,7 +48,9 @@ func (s *store) commit(ctx context.Context, writes []*write, extra func(*pgx.Bat
 		return nil, err
 	}
 	if extra != nil {
-		extra(&batch)
+		if err := extra(&batch); err != nil {
+			return nil, err
+		}
 	}
 	if len(messages) > 0 {
 		if entries, err = outbox.Queue(&batch, messages...); err != nil {

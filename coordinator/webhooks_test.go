@@ -128,3 +128,74 @@ func TestNoticeOfABreaker(t *testing.T) {
 		t.Errorf("told %+v", one)
 	}
 }
+
+// Everybody is told of a broken glass (E3), in the database transaction of the replay: nobody is told of one that was
+// rolled back.
+func TestNoticeOfABrokenGlass(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, _ := w.coordinator(noTimers, allowPrivate)
+	got := w.webhook(c, notify.KindBreakGlass)
+	_, letter := w.stuck(c, 1)
+	replay := coordinator.LetterParams{Actor: "ann", DeadLetter: letter.ID, BreakGlass: true, Reason: "alone on call; the log shows that it never came"}
+	allow := w.refuseCommits("approvals")
+	if err := c.Admin().Replay(w.ctx(20*time.Second), replay); err == nil {
+		t.Error("what cannot be committed was carried out")
+	}
+	w.nobodyTold(notify.KindBreakGlass)
+	allow()
+	if err := c.Admin().Replay(w.ctx(20*time.Second), replay); err != nil {
+		t.Fatal(err)
+	}
+	one := w.told(got)
+	if one.Data.Kind != "break_glass" || one.Data.Count != 1 || one.Data.Tenant != "acme" || !strings.Contains(one.Data.Summary, "ann has replayed") ||
+		one.Data.Links["object"] != "https://saga.example/v1/audit?object="+letter.ID.String() || one.Data.Links["runbook"] != notify.DefaultRunbook+"break_glass" {
+		t.Errorf("told %+v", one)
+	}
+}
+
+// People are told when a bulk replay ends, in the database transaction that ends it.
+func TestNoticesOfJobs(t *testing.T) {
+	t.Parallel()
+	const n = 4
+	w := newJobWorld(t, n, allowPrivate)
+	got := w.webhook(w.c, notify.KindJobEnded)
+	aborted := w.plan(0)
+	allow := w.refuseCommits("jobs")
+	if _, err := w.command(aborted, saga.JobCommandAbort); err == nil {
+		t.Error("what cannot be committed was carried out")
+	}
+	w.nobodyTold(notify.KindJobEnded)
+	allow()
+	w.must(aborted, saga.JobCommandAbort)
+	if one := w.told(got); one.Data.Links["object"] != "https://saga.example/v1/jobs/"+aborted.ID.String() || !strings.Contains(one.Data.Summary, "is aborted: 0 verified, 0 failed again, 0 refused, 4 skipped") {
+		t.Errorf("told %+v", one)
+	}
+	w.repaired.Store(true)
+	finished := w.must(w.plan(0), saga.JobCommandStart)
+	if one := w.told(got); one.Data.Links["object"] != "https://saga.example/v1/jobs/"+finished.ID.String() || !strings.Contains(one.Data.Summary, "is finished: 4 verified, 0 failed again") {
+		t.Errorf("told %+v", one)
+	}
+}
+
+// refuseCommits makes every database transaction that writes the table fail when it commits, until allow is called.
+func (w *world) refuseCommits(table string) (allow func()) {
+	w.t.Helper()
+	exec := func(sql string) {
+		w.t.Helper()
+		if _, err := w.pool.Exec(w.ctx(10*time.Second), sql); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	exec(`CREATE FUNCTION refuse_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused by the test'; END $$`)
+	exec(`CREATE CONSTRAINT TRIGGER refuse_commit AFTER INSERT OR UPDATE ON ` + table + ` DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_commit()`)
+	return func() { w.t.Helper(); exec(`DROP TRIGGER refuse_commit ON ` + table) }
+}
+
+// nobodyTold checks that nothing of a kind was told, or is going to be.
+func (w *world) nobodyTold(kind notify.Kind) {
+	w.t.Helper()
+	if n := w.count(`SELECT (SELECT count(*) FROM notices WHERE kind = $1) + (SELECT count(*) FROM webhook_deliveries WHERE kind = $1)`, string(kind)); n != 0 {
+		w.t.Errorf("%d notices of what did not happen", n)
+	}
+}
