@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/sagacity-tx/sagacity/coordinator/client"
+	"github.com/sagacity-tx/sagacity/coordinator/token"
 	"github.com/sagacity-tx/sagacity/internal/bank"
 	"github.com/sagacity-tx/sagacity/saga"
 )
@@ -22,10 +24,12 @@ import (
 func TestBulkReplay(t *testing.T) {
 	t.Setenv("SAGACITY_AUTO_PAUSE", "0") // a hundred dead letters a minute would pause the action
 	w := newWorld(t)
+	operators := []*client.Client{w.operator(t, "ann"), w.operator(t, "bob")}
+	letters := fromEnv(t, "E2E_BULK_LETTERS", 1000)
 	causes := []bulkCause{
-		{bank.ActionPayout, bank.Wish{FailWhile: "down"}, fromEnv(t, "E2E_BULK_LETTERS", 1000) / 4},
-		{bank.ActionPayout, bank.Wish{PanicWhile: "panicking"}, fromEnv(t, "E2E_BULK_LETTERS", 1000) / 4},
-		{bank.ActionDeposit, bank.Wish{Fault: "no such thing"}, fromEnv(t, "E2E_BULK_LETTERS", 1000) / 2},
+		{bank.ActionPayout, bank.Wish{FailWhile: "down"}, letters / 4},
+		{bank.ActionPayout, bank.Wish{PanicWhile: "panicking"}, letters / 4},
+		{bank.ActionDeposit, bank.Wish{Fault: "no such thing"}, letters / 2},
 	}
 	for _, name := range []string{"down", "panicking"} {
 		if err := bank.Switch(t.Context(), w.banks[bankA], name, true); err != nil {
@@ -58,29 +62,66 @@ func TestBulkReplay(t *testing.T) {
 	if err := bank.Switch(t.Context(), w.banks[bankA], "down", false); err != nil {
 		t.Fatal(err)
 	}
-	w.clickAtOnce(t, "start", func() error { _, err := w.client.StartJob(t.Context(), job, "fixed"); return err })
+	clickAtOnce(t, "start", operators, func(c *client.Client) error { _, err := c.StartJob(t.Context(), job, "fixed"); return err })
 	job = w.jobWhen(t, job, "the canary is through", func(j *client.Job) bool { return j.Items[saga.JobItemVerified] > 5 })
-	w.clickAtOnce(t, "pause", func() error {
-		_, err := w.client.CommandJob(t.Context(), job.ID, job.Version, saga.JobCommandPause, "look")
-		return err
-	})
-	job = w.jobWhen(t, job, "it is paused", func(j *client.Job) bool { return j.State == saga.JobPaused })
-	if job.Items[saga.JobItemPending] == 0 {
-		t.Error("it was paused too late to show anything")
+	command := func(what saga.JobCommand) {
+		clickAtOnce(t, string(what), operators, func(c *client.Client) error {
+			_, err := c.CommandJob(t.Context(), job.ID, job.Version, what, "look")
+			return err
+		})
 	}
-	if job, err = w.client.CommandJob(t.Context(), job.ID, job.Version, saga.JobCommandResume, "go on"); err != nil {
-		t.Fatal(err)
-	}
-	sent := job.Items[saga.JobItemVerified] + job.Items[saga.JobItemDispatched]
-	job = w.jobWhen(t, job, "it goes on", func(j *client.Job) bool { return j.Items[saga.JobItemVerified] > sent+10 })
-	w.coordinators[0].kill()
-	w.startCoordinator(t, 0)
+	command(saga.JobCommandPause)
+	job = w.killWhilePaused(t, job)
+	command(saga.JobCommandResume)
 	job = w.jobWhen(t, job, "it has finished", func(j *client.Job) bool { return j.State == saga.JobFinished })
 	if job.Items[saga.JobItemVerified] != n {
 		t.Errorf("finished with %v, want %d verified", job.Items, n)
 	}
-	w.checkBulk(t, group, n)
-	w.clickReplay(t)
+	w.checkBulk(t, group, job, n)
+	w.clickReplay(t, operators)
+}
+
+// operator calls as an operator of all tenants with a name of its own.
+func (w *world) operator(t *testing.T, name string) *client.Client {
+	t.Helper()
+	_, secret, err := token.New(w.pool).Create(t.Context(), token.CreateParams{By: "test", Tenant: token.AllTenants, Actor: name, Roles: token.Operator})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newClientOf(t, &w.addresses, secret)
+}
+
+// killWhilePaused kills the coordinator of a paused job. The one that is started after it looks after jobs, and leaves
+// this one where it was.
+func (w *world) killWhilePaused(t *testing.T, job client.Job) client.Job {
+	t.Helper()
+	job = w.jobWhen(t, job, "it is paused, and what was sent is answered", func(j *client.Job) bool {
+		return j.State == saga.JobPaused && j.Items[saga.JobItemDispatched] == countOf(t, w.pool, `SELECT count(*) FROM dead_letters WHERE status = 'closed'`)-j.Items[saga.JobItemVerified]
+	})
+	if job.Items[saga.JobItemPending] == 0 {
+		t.Error("it was paused too late to show anything")
+	}
+	w.coordinators[0].kill()
+	w.startCoordinator(t, 0)
+	page, err := w.client.DeadLetters(t.Context(), client.DeadLetterFilter{Status: saga.DeadLetterOpen, Cause: saga.DeadLetterPanic, Limit: 1})
+	if err != nil || len(page.DeadLetters) != 1 {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	other, err := w.client.CreateJob(t.Context(), client.JobForm{
+		Selection: client.Selection{Transaction: page.DeadLetters[0].TransactionID.String()}, Rate: 50, Reason: "to see that jobs are looked after",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other = w.jobWhen(t, other, "another job is planned", func(j *client.Job) bool { return j.State == saga.JobPlanned })
+	if _, err := w.client.CommandJob(t.Context(), other.ID, other.Version, saga.JobCommandAbort, "seen"); err != nil {
+		t.Error(err)
+	}
+	after, err := w.client.Job(t.Context(), job.ID)
+	if err != nil || after.State != saga.JobPaused || after.Version != job.Version || after.Items[saga.JobItemPending] != job.Items[saga.JobItemPending] {
+		t.Errorf("over the kill it went from %s with %v to %s with %v (%v)", job.State, job.Items, after.State, after.Items, err)
+	}
+	return after
 }
 
 // bulkCause is one of the causes: what is asked of the bank, and how often.
@@ -138,7 +179,10 @@ func (w *world) planBulk(t *testing.T, fingerprint string) client.Job {
 
 func (w *world) jobWhen(t *testing.T, job client.Job, what string, ok func(*client.Job) bool) client.Job {
 	t.Helper()
+	ticker := time.NewTicker(50 * time.Millisecond) // counting costs more than waiting
+	defer ticker.Stop()
 	eventually(t, 2*time.Minute, what, func() bool {
+		<-ticker.C
 		now, err := w.client.Job(t.Context(), job.ID)
 		if err == nil {
 			job = now
@@ -156,15 +200,16 @@ func problemStatus(err error) int {
 	return 0
 }
 
-// clickAtOnce does the same five times for each of two operators: once it is done, and the rest is told that it was too
+// clickAtOnce does the same five times as each of the operators: once it is done, and the rest is told that it was too
 // late.
-func (w *world) clickAtOnce(t *testing.T, what string, click func() error) {
+func clickAtOnce(t *testing.T, what string, operators []*client.Client, click func(*client.Client) error) {
 	t.Helper()
+	const clicks = 5
 	var done atomic.Int32
 	var all sync.WaitGroup
-	for range 10 {
+	for _, c := range slices.Repeat(operators, clicks) {
 		all.Go(func() {
-			err := click()
+			err := click(c)
 			switch status := problemStatus(err); {
 			case err == nil:
 				done.Add(1)
@@ -180,7 +225,7 @@ func (w *world) clickAtOnce(t *testing.T, what string, click func() error) {
 }
 
 // checkBulk looks whether each operation of the group was sent once more, took effect once and was answered.
-func (w *world) checkBulk(t *testing.T, group client.Group, n int) {
+func (w *world) checkBulk(t *testing.T, group client.Group, job client.Job, n int) {
 	t.Helper()
 	for what, check := range map[string]struct {
 		sql  string
@@ -190,11 +235,20 @@ func (w *world) checkBulk(t *testing.T, group client.Group, n int) {
 			WHERE d.fingerprint = '` + group.Fingerprint + `' AND d.status = 'closed' AND o.attempt = 2 AND t.status = 'committed'`, n},
 		"others were sent again": {`SELECT count(*) FROM dead_letters d JOIN operations o USING (transaction_id, step, phase)
 			WHERE d.fingerprint <> '` + group.Fingerprint + `' AND (o.attempt > 1 OR d.status <> 'open')`, 0},
+		"went before the canary was through": {`SELECT count(*) FROM job_items WHERE job_id = '` + job.ID.String() + `' AND seq > 5
+			AND dispatched_at < (SELECT max(ended_at) FROM job_items WHERE job_id = '` + job.ID.String() + `' AND seq <= 5)`, 0},
 		"replays in the audit": {`SELECT count(*) FROM audit WHERE action = 'replay' AND allowed`, n},
 	} {
 		if got := countOf(t, w.pool, check.sql); got != check.want {
 			t.Errorf("%s: %d, want %d", what, got, check.want)
 		}
+	}
+	const slack = 25 // slots are given out at the rate, and used a moment later
+	if most := countOf(t, w.pool, `SELECT max(n) FROM (SELECT count(*) OVER (ORDER BY dispatched_at RANGE BETWEEN CURRENT ROW AND '1 second' FOLLOWING) AS n
+		FROM job_items WHERE job_id = '`+job.ID.String()+`') AS seconds`); most > 50+slack {
+		t.Errorf("%d were sent within a second", most)
+	} else {
+		t.Logf("%d replayed, at most %d within a second", n, most)
 	}
 	if effects := countOf(t, w.banks[bankA], `SELECT count(*) FROM bank.effects`); effects != n {
 		t.Errorf("%d effects of %d operations (I-3)", effects, n)
@@ -214,7 +268,7 @@ func effectsTwice(ctx context.Context, t *testing.T, pool *pgxpool.Pool) (n int)
 }
 
 // clickReplay lets two operators replay one dead letter five times each.
-func (w *world) clickReplay(t *testing.T) {
+func (w *world) clickReplay(t *testing.T, operators []*client.Client) {
 	t.Helper()
 	if err := bank.Switch(t.Context(), w.banks[bankA], "panicking", false); err != nil {
 		t.Fatal(err)
@@ -224,7 +278,7 @@ func (w *world) clickReplay(t *testing.T) {
 		t.Fatalf("%+v, %v", page, err)
 	}
 	letter := page.DeadLetters[0]
-	w.clickAtOnce(t, "replay", func() error { return w.client.Replay(t.Context(), letter.ID, letter.Version, "fixed") })
+	clickAtOnce(t, "replay", operators, func(c *client.Client) error { return c.Replay(t.Context(), letter.ID, letter.Version, "fixed") })
 	eventually(t, time.Minute, "it is closed", func() bool {
 		d, err := w.client.DeadLetter(t.Context(), letter.ID)
 		return err == nil && d.Status == saga.DeadLetterClosed && d.Attempt == 2

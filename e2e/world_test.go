@@ -199,8 +199,14 @@ func (a *addresses) any() (string, error) {
 	return shown[rand.IntN(len(shown))], nil
 }
 
-// newClient calls any of the coordinators.
+// newClient calls any of the coordinators, as nobody in particular.
 func newClient(t *testing.T, a *addresses) *client.Client {
+	t.Helper()
+	return newClientOf(t, a, "")
+}
+
+// newClientOf calls any of the coordinators with a token.
+func newClientOf(t *testing.T, a *addresses, token string) *client.Client {
 	t.Helper()
 	dialer := &net.Dialer{Timeout: 5 * time.Second}
 	transport := &http.Transport{
@@ -213,7 +219,7 @@ func newClient(t *testing.T, a *addresses) *client.Client {
 			return dialer.DialContext(ctx, network, address)
 		},
 	}
-	c, err := client.New("http://localhost", client.Options{HTTPClient: &http.Client{Transport: transport}})
+	c, err := client.New("http://localhost", client.Options{HTTPClient: &http.Client{Transport: transport}, Token: token})
 	if err != nil {
 		t.Fatal(err)
 	}
