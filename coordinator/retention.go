@@ -18,9 +18,9 @@ import (
 // Retention says how long what has ended is kept. Zero means the default, a negative period: for ever. Transactions go by
 // whole weeks, so up to a week later; request hashes, incidents and the audit by thirteen weeks.
 type Retention struct {
-	Transactions time.Duration // with their submissions, operations, attempts and request keys, after their end; default 30 days
+	Transactions time.Duration // with their submissions, operations, attempts, edits and request keys, after their end; default 30 days
 	KeyMemory    time.Duration // of the hashes of request keys, after that (S1.3); default 400 days
-	DeadLetters  time.Duration // closed, obsolete or discarded ones, after that; default 90 days
+	DeadLetters  time.Duration // closed, obsolete or discarded ones with their approvals, after that, and bulk replays; default 90 days
 	Incidents    time.Duration // default 90 days
 	Audit        time.Duration // default 400 days
 }
@@ -139,8 +139,15 @@ func (c *Coordinator) retainTransactions(ctx context.Context, retention time.Dur
 			return err
 		}
 	}
-	return c.inBatches(ctx, func(tx pgx.Tx) (n int, err error) {
+	err = c.inBatches(ctx, retentionBatchMax, func(tx pgx.Tx) (n int, err error) {
 		err = tx.QueryRow(ctx, sqlRetainRest, before, retentionBatchMax).Scan(&n)
+		return n, err
+	})
+	if err != nil {
+		return err
+	}
+	return c.inBatches(ctx, retentionBatchMax, func(tx pgx.Tx) (n int, err error) {
+		err = tx.QueryRow(ctx, sqlForgetEdits, retentionBatchMax).Scan(&n)
 		return n, err
 	})
 }
@@ -224,14 +231,18 @@ func (c *Coordinator) retainWeek(ctx context.Context, week int64, before time.Ti
 	return nil
 }
 
-// retainLetters deletes dead letters that have ended. Open ones stay, however old they are.
+// retainLetters deletes dead letters that have ended, with what operators did about them: approvals, bulk replays, notes.
+// Open ones stay, however old they are.
 func (c *Coordinator) retainLetters(ctx context.Context, retention time.Duration, now time.Time) error {
 	if retention < 0 {
 		return nil
 	}
-	return c.inBatches(ctx, func(tx pgx.Tx) (int, error) {
-		return dlq.Forget(ctx, tx, now.Add(-retention), retentionBatchMax)
-	})
+	before := now.Add(-retention)
+	return errors.Join(
+		c.inBatches(ctx, retentionBatchMax, func(tx pgx.Tx) (int, error) { return dlq.Forget(ctx, tx, before, retentionBatchMax) }),
+		c.inBatches(ctx, 1, func(tx pgx.Tx) (int, error) { return dlq.ForgetJob(ctx, tx, before) }),
+		c.inBatches(ctx, retentionBatchMax, func(tx pgx.Tx) (int, error) { return dlq.ForgetNotes(ctx, tx, before, retentionBatchMax) }),
+	)
 }
 
 // retainWide drops the partitions of a table whose partitions are wideWeeks wide and hold nothing that has to stay.
@@ -262,9 +273,9 @@ func (c *Coordinator) retainWide(ctx context.Context, table string, retention ti
 	return nil
 }
 
-// inBatches calls f in database transactions until it has nothing more to do.
-func (c *Coordinator) inBatches(ctx context.Context, f func(pgx.Tx) (int, error)) error {
-	for n := retentionBatchMax; n == retentionBatchMax; {
+// inBatches calls f, which deletes up to a number of things, in database transactions until it has nothing more to do.
+func (c *Coordinator) inBatches(ctx context.Context, most int, f func(pgx.Tx) (int, error)) error {
+	for n := most; n == most; {
 		err := c.alone(ctx, func(tx pgx.Tx) (err error) {
 			n, err = f(tx)
 			return err

@@ -69,4 +69,18 @@ WITH batch AS (
 )
 SELECT count(*) FROM deleted`
 
+// sqlForgetEdits deletes inputs of operations whose transactions are gone, and returns how many.
+const sqlForgetEdits = `
+WITH deleted AS (
+    DELETE FROM edits
+     WHERE (transaction_id, step, phase, revision) IN (
+           SELECT e.transaction_id, e.step, e.phase, e.revision
+             FROM edits e
+            WHERE e.transaction_id < (SELECT floor FROM retention)
+              AND NOT EXISTS (SELECT FROM transactions t WHERE t.id = e.transaction_id)
+            ORDER BY e.transaction_id LIMIT $1)
+    RETURNING 1
+)
+SELECT count(*) FROM deleted`
+
 const sqlDropPartition = `SELECT drop_partition($1, $2, $3)`

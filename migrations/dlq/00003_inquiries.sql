@@ -6,7 +6,7 @@
 DROP INDEX dead_letters_fingerprint;
 CREATE INDEX dead_letters_group ON dead_letters (fingerprint, status, tenant) INCLUDE (buried_at, updated_at, id);
 
--- What operators know about a group. Notes are kept when its dead letters are gone: the cause may come back.
+-- What operators know about a group. Notes are kept for a while when its dead letters are gone: the cause may come back.
 CREATE TABLE group_notes (
     id          uuid        PRIMARY KEY,
     at          timestamptz NOT NULL DEFAULT clock_timestamp(),
