@@ -268,6 +268,17 @@ func lateAudit(r saga.Reply) dlq.AuditEntry {
 	}
 }
 
+// recordedError is why an action was not carried out, which the audit has.
+type recordedError struct{ error }
+
+func (e recordedError) Unwrap() error { return e.error }
+
+// Recorded reports whether the audit has the refusal that the error of an action is: nobody has to record it again.
+func Recorded(err error) bool {
+	_, recorded := errors.AsType[recordedError](err)
+	return recorded
+}
+
 // recordRefusal records an action that was not carried out, and returns why.
 func (a Admin) recordRefusal(ctx context.Context, entry dlq.AuditEntry, err error) error {
 	_, notAllowed := errors.AsType[*saga.StateError](err)
@@ -280,5 +291,5 @@ func (a Admin) recordRefusal(ctx context.Context, entry dlq.AuditEntry, err erro
 	if auditErr := dlq.InsertAudit(ctx, a.c.cfg.Pool, entry); auditErr != nil {
 		return errors.Join(err, auditErr)
 	}
-	return err
+	return recordedError{err}
 }

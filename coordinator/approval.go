@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ type ApproveParams struct {
 	Version    int64 // of the dead letter that the approver saw; zero: whatever it is now
 	Reason     string
 	ExpiresIn  time.Duration // zero: as the coordinator is configured; at most 24h
+	Tenant     string        // only a dead letter of this tenant; "": of any
 }
 
 // RevokeParams says who revokes which approval, and why.
@@ -34,6 +36,7 @@ type RevokeParams struct {
 	Actor  string
 	ID     uuid.UUID
 	Reason string
+	Tenant string // only one for a dead letter of this tenant; "": of any
 }
 
 // checkApproving refuses what cannot be meant.
@@ -59,7 +62,8 @@ func (a Admin) Approve(ctx context.Context, p ApproveParams) (dlq.Approval, erro
 	entry := dlq.AuditEntry{
 		Actor: p.Actor, Action: string(saga.LetterApprove), Object: p.DeadLetter.String(), Allowed: true, Reason: p.Reason,
 	}
-	l, err := a.judge(ctx, saga.LetterApprove, LetterParams{Actor: p.Actor, DeadLetter: p.DeadLetter, Version: p.Version})
+	l, err := a.judge(ctx, saga.LetterApprove, LetterParams{Actor: p.Actor, DeadLetter: p.DeadLetter, Version: p.Version, Tenant: p.Tenant})
+	entry.Tenant = cmp.Or(p.Tenant, l.Tenant)
 	if err != nil {
 		return dlq.Approval{}, a.recordRefusal(ctx, entry, err)
 	}
@@ -85,11 +89,11 @@ func (a Admin) Approvals(ctx context.Context, f dlq.ApprovalFilter) ([]dlq.Appro
 // RevokeApproval ends an approval that was not used. Errors: dlq.ErrNoApproval, and *saga.StateError: approval_used,
 // approval_revoked, approval_expired.
 func (a Admin) RevokeApproval(ctx context.Context, p RevokeParams) (approval dlq.Approval, err error) {
-	entry := dlq.AuditEntry{Actor: p.Actor, Action: actionRevoke, Object: p.ID.String(), Allowed: true, Reason: p.Reason}
+	entry := dlq.AuditEntry{Tenant: p.Tenant, Actor: p.Actor, Action: actionRevoke, Object: p.ID.String(), Allowed: true, Reason: p.Reason}
 	err = pgx.BeginFunc(ctx, a.c.cfg.Pool, func(tx pgx.Tx) (err error) {
-		approval, err = dlq.RevokeApproval(ctx, tx, p.ID, p.Actor)
+		approval, err = dlq.RevokeApproval(ctx, tx, dlq.RevokeParams{ID: p.ID, Actor: p.Actor, Tenant: p.Tenant})
 		if approval.ID != uuid.Nil { // beside what else was done about the dead letter
-			entry.Object, entry.Detail = approval.DeadLetter.String(), "approval "+p.ID.String()
+			entry.Tenant, entry.Object, entry.Detail = approval.Tenant, approval.DeadLetter.String(), "approval "+p.ID.String()
 		}
 		if err != nil {
 			return err

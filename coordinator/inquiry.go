@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -34,6 +35,7 @@ const (
 type InquireParams struct {
 	Actor      string
 	DeadLetter uuid.UUID
+	Tenant     string // only one of this tenant; "": of any
 }
 
 // Inquire asks the participant of a dead letter what it has recorded of the operation. It waits for no answer: read the
@@ -42,8 +44,12 @@ type InquireParams struct {
 func (a Admin) Inquire(ctx context.Context, p InquireParams) error {
 	entry := dlq.AuditEntry{Actor: p.Actor, Action: actionInquire, Object: p.DeadLetter.String(), Allowed: true}
 	letter, err := dlq.Get(ctx, a.c.cfg.Pool, p.DeadLetter)
-	if err == nil {
-		entry.Tenant = letter.Tenant
+	entry.Tenant = cmp.Or(p.Tenant, letter.Tenant)
+	switch {
+	case err != nil:
+	case !inScope(p.Tenant, letter.Tenant):
+		err = dlq.ErrNotFound
+	default:
 		err = saga.JudgeInquiry(letter.Facts())
 	}
 	if err == nil {

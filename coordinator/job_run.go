@@ -246,7 +246,7 @@ func (c *Coordinator) dispatchForJob(ctx context.Context, job *dlq.Job, limit in
 // looked at again when the claim is over.
 func (c *Coordinator) replayForJob(ctx context.Context, job *dlq.Job, item dlq.TakenItem) error {
 	ref := dlq.JobItemRef{Job: job.ID, Seq: item.Seq}
-	p := LetterParams{Actor: job.Actor, DeadLetter: item.DeadLetter, Version: item.Version, Reason: text("job " + job.ID.String() + ": " + job.Reason)}
+	p := LetterParams{Actor: job.Actor, Tenant: job.Tenant, DeadLetter: item.DeadLetter, Version: item.Version, Reason: text("job " + job.ID.String() + ": " + job.Reason)}
 	_, err := c.Admin().actFor(ctx, saga.LetterReplay, p, &ref)
 	code := refusalCode(err)
 	switch {

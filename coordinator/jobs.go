@@ -54,7 +54,7 @@ func (a Admin) CreateJob(ctx context.Context, p dlq.JobParams) (job JobDetail, e
 		return JobDetail{}, err
 	}
 	a.c.lookAfterJobs()
-	return a.Job(ctx, job.ID)
+	return a.Job(ctx, job.ID, p.Tenant)
 }
 
 func selectionText(s *dlq.Selection) string {
@@ -92,14 +92,18 @@ type JobParams struct {
 	Version    int64 // of the job that the operator saw
 	PlanSHA256 []byte
 	Reason     string
+	Tenant     string // only one that is the tenant's; "": any
 }
 
 // CommandJob starts, pauses, resumes or aborts a job, in one database transaction with its audit entry. A job is started by
 // its plan. Errors: dlq.ErrNoJob, ErrStale, saga.ErrPlanChanged, *saga.StateError with the code job_state.
 func (a Admin) CommandJob(ctx context.Context, p JobParams) (JobDetail, error) {
-	entry := dlq.AuditEntry{Actor: p.Actor, Action: string(p.Command) + "_job", Object: p.ID.String(), Allowed: true, Reason: p.Reason}
+	entry := dlq.AuditEntry{Tenant: p.Tenant, Actor: p.Actor, Action: string(p.Command) + "_job", Object: p.ID.String(), Allowed: true, Reason: p.Reason}
 	err := pgx.BeginFunc(ctx, a.c.cfg.Pool, func(tx pgx.Tx) error {
 		job, err := dlq.LockJobTx(ctx, tx, p.ID)
+		if err == nil && !inScope(p.Tenant, job.Tenant) {
+			err = dlq.ErrNoJob
+		}
 		if err != nil {
 			return err
 		}
@@ -118,7 +122,7 @@ func (a Admin) CommandJob(ctx context.Context, p JobParams) (JobDetail, error) {
 		return JobDetail{}, err
 	}
 	a.c.lookAfterJobs()
-	return a.Job(ctx, p.ID)
+	return a.Job(ctx, p.ID, p.Tenant)
 }
 
 // moveJobTx moves a locked job. When it ends, people are told.
@@ -150,9 +154,18 @@ func (a Admin) Jobs(ctx context.Context, f dlq.JobFilter) ([]dlq.Job, error) {
 	return dlq.ListJobs(ctx, a.c.cfg.Pool, f)
 }
 
-// Job returns a bulk replay with counts of its items, or dlq.ErrNoJob.
-func (a Admin) Job(ctx context.Context, id uuid.UUID) (d JobDetail, err error) {
-	if d.Job, err = dlq.GetJob(ctx, a.c.cfg.Pool, id); err != nil {
+// job returns a bulk replay that an operator of the tenant scope, "" for all, may see, or dlq.ErrNoJob.
+func (a Admin) job(ctx context.Context, id uuid.UUID, scope string) (dlq.Job, error) {
+	job, err := dlq.GetJob(ctx, a.c.cfg.Pool, id)
+	if err == nil && !inScope(scope, job.Tenant) {
+		return dlq.Job{}, dlq.ErrNoJob
+	}
+	return job, err
+}
+
+// Job returns a bulk replay, one of the tenant's if one is named, with counts of its items, or dlq.ErrNoJob.
+func (a Admin) Job(ctx context.Context, id uuid.UUID, tenant string) (d JobDetail, err error) {
+	if d.Job, err = a.job(ctx, id, tenant); err != nil {
 		return d, err
 	}
 	counts, err := dlq.CountJobItems(ctx, a.c.cfg.Pool, id, d.Canary)
@@ -164,9 +177,9 @@ func (a Admin) Job(ctx context.Context, id uuid.UUID) (d JobDetail, err error) {
 	return d, err
 }
 
-// JobItems lists items of a job, in the order in which they go.
-func (a Admin) JobItems(ctx context.Context, id uuid.UUID, f dlq.JobItemFilter) ([]dlq.JobItem, error) {
-	if _, err := dlq.GetJob(ctx, a.c.cfg.Pool, id); err != nil {
+// JobItems lists items of a job, one of the tenant's if one is named, in the order in which they go.
+func (a Admin) JobItems(ctx context.Context, id uuid.UUID, tenant string, f dlq.JobItemFilter) ([]dlq.JobItem, error) {
+	if _, err := a.job(ctx, id, tenant); err != nil {
 		return nil, err
 	}
 	return dlq.ListJobItems(ctx, a.c.cfg.Pool, id, f)

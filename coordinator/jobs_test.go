@@ -65,7 +65,7 @@ func (w *jobWorld) state(job coordinator.JobDetail, want saga.JobState) coordina
 	w.t.Helper()
 	w.until("the job is "+string(want), func() bool {
 		var err error
-		if job, err = w.c.Admin().Job(w.ctx(10*time.Second), job.ID); err != nil {
+		if job, err = w.c.Admin().Job(w.ctx(10*time.Second), job.ID, ""); err != nil {
 			w.t.Fatal(err)
 		}
 		return job.State == want
@@ -190,7 +190,7 @@ func TestJobCanary(t *testing.T) {
 	if rest.State != saga.JobAborted || rest.Items[saga.JobItemSkipped] != failed {
 		t.Errorf("aborted: %s with %v", rest.State, rest.Items)
 	}
-	items, err := w.c.Admin().JobItems(w.ctx(10*time.Second), rest.ID, dlq.JobItemFilter{State: saga.JobItemSkipped, Limit: 2})
+	items, err := w.c.Admin().JobItems(w.ctx(10*time.Second), rest.ID, "", dlq.JobItemFilter{State: saga.JobItemSkipped, Limit: 2})
 	if err != nil || len(items) != min(failed, 2) || items[0].Code != "aborted" || items[0].Seq != 1 {
 		t.Errorf("its items are %+v, %v", items, err)
 	}

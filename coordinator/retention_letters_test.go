@@ -73,7 +73,7 @@ func (e *editing) oldJob(c *coordinator.Coordinator, state saga.JobState) {
 		e.t.Fatal(err)
 	}
 	e.until("it is planned", func() bool {
-		now, err := c.Admin().Job(e.ctx(10*time.Second), job.ID)
+		now, err := c.Admin().Job(e.ctx(10*time.Second), job.ID, "")
 		if err != nil {
 			e.t.Fatal(err)
 		}

@@ -129,17 +129,28 @@ func getApproval(ctx context.Context, db Querier, sql string, id uuid.UUID) (a A
 	return a, now, nil
 }
 
+// RevokeParams says who ends which approval.
+type RevokeParams struct {
+	ID     uuid.UUID
+	Actor  string
+	Tenant string // only one for a dead letter of the tenant; "": of any
+}
+
 // RevokeApproval ends an approval that was not used, and returns it. Errors: ErrNoApproval, and the *saga.StateError of
 // saga.JudgeRevoke. Call it in a transaction, which keeps others from using it meanwhile.
-func RevokeApproval(ctx context.Context, tx pgx.Tx, id uuid.UUID, actor string) (Approval, error) {
+func RevokeApproval(ctx context.Context, tx pgx.Tx, p RevokeParams) (Approval, error) {
+	id := p.ID
 	a, now, err := getApproval(ctx, tx, sqlLockApproval, id)
 	if err != nil {
 		return a, err
 	}
+	if p.Tenant != "" && p.Tenant != a.Tenant {
+		return Approval{}, fmt.Errorf("dlq: get approval %s: %w", id, ErrNoApproval)
+	}
 	if err := saga.JudgeRevoke(a.Facts(), now); err != nil {
 		return a, err
 	}
-	if a, err = oneApproval(ctx, tx, sqlRevokeApproval, id, ActorText(actor)); err != nil {
+	if a, err = oneApproval(ctx, tx, sqlRevokeApproval, id, ActorText(p.Actor)); err != nil {
 		return a, fmt.Errorf("dlq: revoke approval %s: %w", id, err)
 	}
 	return a, nil
@@ -151,6 +162,7 @@ type ApprovalFilter struct {
 	DeadLetter uuid.UUID
 	Approver   string
 	Status     ApprovalStatus
+	Tenant     string // only those for dead letters of the tenant
 	Limit      int // zero: 50
 }
 
@@ -159,7 +171,7 @@ func ListApprovals(ctx context.Context, db Querier, f ApprovalFilter) ([]Approva
 	if f.Limit == 0 {
 		f.Limit = 50
 	}
-	rows, err := db.Query(ctx, sqlListApprovals, nullID(f.Before), nullID(f.DeadLetter), f.Approver, string(f.Status), f.Limit)
+	rows, err := db.Query(ctx, sqlListApprovals, nullID(f.Before), nullID(f.DeadLetter), f.Approver, string(f.Status), f.Tenant, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("dlq: list approvals: %w", err)
 	}

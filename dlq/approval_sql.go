@@ -41,4 +41,5 @@ SELECT ` + approvalColumns + `
    AND ($3::text = '' OR approver = $3)
    AND ($4::text = '' OR $4 = CASE WHEN used_at IS NOT NULL THEN 'used' WHEN revoked_at IS NOT NULL THEN 'revoked'
                                    WHEN expires_at <= clock_timestamp() THEN 'expired' ELSE 'open' END)
- ORDER BY id DESC LIMIT $5`
+   AND ($5::text = '' OR tenant = $5)
+ ORDER BY id DESC LIMIT $6`

@@ -79,7 +79,7 @@ func TestApprovalIsUsedOnce(t *testing.T) {
 
 func revoke(ctx context.Context, pool *pgxpool.Pool, id uuid.UUID) (a dlq.Approval, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
-		a, err = dlq.RevokeApproval(ctx, tx, id, "eve")
+		a, err = dlq.RevokeApproval(ctx, tx, dlq.RevokeParams{ID: id, Actor: "eve"})
 		return err
 	})
 	return a, err

@@ -125,7 +125,7 @@ type Note struct {
 	Text  string
 }
 
-// NotesMax bounds the notes of a group.
+// NotesMax bounds the notes that the operators of one tenant, or those of all tenants, write on a group.
 const NotesMax = 100
 
 // ErrTooManyNotes says that a group has as many notes as it may have.
@@ -134,15 +134,16 @@ var ErrTooManyNotes = errors.New("the group has as many notes as it may have")
 const (
 	sqlInsertNote = `
 INSERT INTO group_notes (id, tenant, fingerprint, actor, note)
-SELECT $1, $2, $3, $4, $5 WHERE (SELECT count(*) FROM group_notes WHERE fingerprint = $3) < $6
+SELECT $1, $2, $3, $4, $5 WHERE (SELECT count(*) FROM group_notes WHERE fingerprint = $3 AND tenant = $2) < $6
 RETURNING id, at, actor, note`
 
 	sqlListNotes = `
-SELECT id, at, actor, note FROM group_notes
- WHERE fingerprint = $1 AND ($2::text = '' OR tenant = $2) ORDER BY id LIMIT $3`
+SELECT id, at, actor, note
+  FROM (SELECT * FROM group_notes WHERE fingerprint = $1 AND ($2::text = '' OR tenant = $2) ORDER BY id DESC LIMIT $3) AS newest
+ ORDER BY id`
 )
 
-// Notes returns the notes of a group, the oldest first.
+// Notes returns the newest notes of a group, at most NotesMax, the oldest of them first.
 func Notes(ctx context.Context, db Querier, fingerprint, tenant string) ([]Note, error) {
 	rows, err := db.Query(ctx, sqlListNotes, fingerprint, tenant, NotesMax)
 	if err != nil {

@@ -60,6 +60,7 @@ type matrix struct {
 	*letters
 	objects map[string]string // by what a path begins with: an id
 	marks   []string          // what nobody else may be shown
+	rows    int               // of the audit before the last call
 }
 
 func newMatrix(t *testing.T) *matrix {
@@ -67,7 +68,7 @@ func newMatrix(t *testing.T) *matrix {
 	m := &matrix{letters: newLetters(t, func(c *api.Config) {
 		c.Authenticate, c.DeniedRowsMax = api.Bearer(c.Tokens), 10_000
 	})}
-	shop := m.token("acme", "shop", token.Client|token.Operator)
+	shop := m.token("acme", "shop", token.Client|token.Operator|token.Approver)
 	root := m.token(token.AllTenants, "", token.Admin)
 	var fingerprint string
 	body := `{"definition":{"name":"ill","steps":[{"name":"a","participant":"ill","action":"work"}]},"input":{"secret":"mark-in-payload"}}`
@@ -85,9 +86,9 @@ func newMatrix(t *testing.T) *matrix {
 	pause := decode[api.Pause](m.call("POST", "/v1/pauses", `{"scope":"participant","participant":"other","reason":"mark-in-pause"}`, root...).expect(201))
 	m.objects["/v1/pauses/"] = pause.ID
 	m.objects["/v1/dead-letter-groups/"] = fingerprint
-	job := decode[api.Job](m.call("POST", "/v1/jobs", m.body(operation{method: "POST", path: "/v1/jobs"}), root...).expect(201))
+	job := decode[api.Job](m.call("POST", "/v1/jobs", m.body(operation{method: "POST", path: "/v1/jobs"}), shop...).expect(201))
 	m.objects["/v1/jobs/"] = job.ID
-	approval := decode[api.Approval](m.call("POST", "/v1/dead-letters/"+m.objects["/v1/dead-letters/"]+"/approvals", `{"reason":"x"}`, append(root, "If-Match", `"1"`)...).expect(201))
+	approval := decode[api.Approval](m.call("POST", "/v1/dead-letters/"+m.objects["/v1/dead-letters/"]+"/approvals", `{"reason":"x"}`, append(shop, "If-Match", `"1"`)...).expect(201))
 	m.objects["/v1/approvals/"] = approval.ID
 	hook := decode[api.Webhook](m.call("POST", "/v1/webhooks", bodies["POST /v1/webhooks"], root...).expect(201))
 	m.objects["/v1/webhooks/"] = hook.ID
@@ -95,7 +96,8 @@ func newMatrix(t *testing.T) *matrix {
 	for _, id := range m.objects {
 		m.marks = append(m.marks, id)
 	}
-	m.marks = append(m.marks, "mark-in-payload", "mark-in-pause", "key-of-acme", "spare")
+	m.call("POST", "/v1/dead-letter-groups/"+fingerprint+"/notes", `{"note":"mark-in-note"}`, shop...).expect(201)
+	m.marks = append(m.marks, "mark-in-note", "mark-in-payload", "mark-in-pause", "key-of-acme", "spare")
 	return m
 }
 
@@ -133,14 +135,16 @@ func (m *matrix) target(path string) string {
 	return path
 }
 
-// bodies of the routes that make something. Routes about something that there is take a reason.
+// bodies of the routes that make something or take more than a reason, which is what the others take.
 var bodies = map[string]string{
-	"POST /v1/transactions": submission("theirs"),
-	"POST /v1/definitions":  registered,
-	"POST /v1/pauses":       `{"scope":"participant","participant":"bank","reason":"x"}`,
-	"POST /v1/webhooks":     `{"url":"https://1.1.1.1/hook","kinds":["suspended"],"reason":"x"}`,
-	"POST /v1/jobs":         `{"selection":{"fingerprint":"0123456789abcdef"},"reason":"x"}`,
-	"POST /v1/tokens":       `{"tenant":"acme","client":"thief","roles":["client"],"reason":"x"}`,
+	"POST /v1/transactions":                           submission("theirs"),
+	"POST /v1/definitions":                            registered,
+	"POST /v1/pauses":                                 `{"scope":"participant","participant":"bank","reason":"x"}`,
+	"POST /v1/webhooks":                               `{"url":"https://1.1.1.1/hook","kinds":["suspended"],"reason":"x"}`,
+	"POST /v1/jobs":                                   `{"selection":{"fingerprint":"0123456789abcdef"},"reason":"x"}`,
+	"POST /v1/dead-letters/{id}/edit":                 `{"reason":"x","input":1}`,
+	"POST /v1/dead-letter-groups/{fingerprint}/notes": `{"note":"mark-in-note"}`,
+	"POST /v1/tokens":                                 `{"tenant":"acme","client":"thief","roles":["client"],"reason":"x"}`,
 }
 
 func (m *matrix) body(o operation) string {
@@ -159,15 +163,20 @@ func (m *matrix) body(o operation) string {
 
 func (m *matrix) do(o operation, headers []string) reply {
 	m.t.Helper()
+	m.rows = m.count(`SELECT count(*) FROM audit`)
 	return m.call(o.method, m.target(o.path), m.body(o), slices.Concat(headers, []string{"If-Match", `"1"`})...)
 }
 
-// audited checks that the audit has a row of the call.
-func (m *matrix) audited(what string, r reply) {
+// audited checks that the audit has one row of the call, which was refused, with the caller's tenant: of the API, which
+// names the HTTP request, or of whoever looked for what it was about.
+func (m *matrix) audited(what, tenant string, r reply) {
 	m.t.Helper()
-	const sql = `SELECT count(*) FROM audit WHERE action = 'denied' AND NOT allowed AND detail LIKE '%HTTP request ' || $1`
-	if n := m.count(sql, r.header.Get("X-Request-Id")); n != 1 {
-		m.t.Errorf("%s: HTTP %d, and %d rows in the audit", what, r.status, n)
+	const sql = `SELECT count(*) FROM (SELECT * FROM audit ORDER BY at DESC, id DESC LIMIT 1) AS last
+		WHERE NOT allowed AND tenant = $2 AND actor = CASE WHEN tenant = '' THEN 'nobody' ELSE 'someone' END
+		  AND (action <> 'denied' OR detail LIKE '%HTTP request ' || $1)`
+	rows := m.count(`SELECT count(*) FROM audit`) - m.rows
+	if last := m.count(sql, r.header.Get("X-Request-Id"), tenant); rows != 1 || last != 1 {
+		m.t.Errorf("%s: HTTP %d, and %d rows in the audit, of which %d is right", what, r.status, rows, last)
 	}
 }
 
@@ -198,33 +207,33 @@ func TestAccessMatrix(t *testing.T) {
 			"no token": nil, "a wrong token": {"Authorization", "Bearer sag_" + strings.Repeat("A", 43)}, "no bearer": {"Authorization", "Basic eDp5"},
 		} {
 			r := m.do(o, header).problem(401, "unauthenticated")
-			m.audited(o.String()+" with "+what, r)
+			m.audited(o.String()+" with "+what, "", r)
 			checks["no token"]++
 		}
 		for name, header := range byRole {
 			if !slices.Contains(o.roles, name) {
 				r := m.do(o, header).problem(403, "forbidden")
-				m.audited(o.String()+" as "+name, r)
+				m.audited(o.String()+" as "+name, "acme", r)
 				checks["wrong role"]++
 			}
 		}
-		m.foreign(o, "another tenant", rival, checks)
-		m.foreign(o, "another client", neighbour, checks)
+		m.foreign(o, "another tenant", "rival", rival, checks)
+		m.foreign(o, "another client", "acme", neighbour, checks)
 	}
 	m.allowed(list)
 	t.Logf("%d routes; denied: %v", len(list), checks)
-	if len(list) < 24 || checks["no token"] < 60 || checks["wrong role"] < 40 || checks["another tenant"] < 15 || checks["another client"] < 15 {
+	if len(list) < 24 || checks["no token"] < 60 || checks["wrong role"] < 40 || checks["another tenant"] < 35 || checks["another client"] < 15 {
 		t.Error("hardly anything was checked")
 	}
 }
 
 // foreign calls a route as somebody who has nothing to do with what is acme's: denied, or shown nothing of it.
-func (m *matrix) foreign(o operation, what string, header []string, checks map[string]int) {
+func (m *matrix) foreign(o operation, what, tenant string, header []string, checks map[string]int) {
 	m.t.Helper()
 	r := m.do(o, append(header, "Idempotency-Key", "key-of-acme"))
 	switch {
-	case r.status == 401 || r.status == 403 || r.status == 404:
-		m.audited(o.String()+" of "+what, r)
+	case r.status == 401 || r.status == 403 || r.status == 404, o.path == "/v1/jobs" && r.status == 409: // nothing of its own is selected
+		m.audited(o.String()+" of "+what, tenant, r)
 		checks[what]++
 		return
 	case r.status >= 300:
@@ -321,6 +330,72 @@ func TestReach(t *testing.T) {
 	}
 	m.call("POST", letter+"/discard", `{"reason":"x"}`, append(m.token("rival", "", token.Operator), "If-Match", `"1"`)...).problem(404, "not_found")
 	m.call("POST", letter+"/discard", `{"reason":"x"}`, append(m.token("acme", "", token.Operator), "If-Match", `"1"`)...).expect(200)
+}
+
+// Operators of one tenant have groups, notes, jobs, approvals and inquiries of their own: of what they share a cause with,
+// and of what those of all tenants do, they see nothing (I-14).
+func TestTenantOperators(t *testing.T) {
+	t.Parallel()
+	m := newMatrix(t)
+	const roles = token.Operator | token.Approver
+	acme, rival, root := m.token("acme", "", roles), m.token("rival", "", roles), m.token(token.AllTenants, "", roles)
+	m.submit(`{"definition":{"name":"ill","steps":[{"name":"a","participant":"ill","action":"work"}]}}`, m.token("rival", "shop", token.Client)...)
+	var letter api.DeadLetter
+	m.until("the rival has a dead letter", func() bool {
+		page := decode[api.DeadLetters](m.call("GET", "/v1/dead-letters", "", rival...).expect(200))
+		if len(page.DeadLetters) == 1 {
+			letter = page.DeadLetters[0]
+		}
+		return len(page.DeadLetters) == 1
+	})
+	group := "/v1/dead-letter-groups/" + m.objects["/v1/dead-letter-groups/"]
+	if groupPath := "/v1/dead-letter-groups/" + letter.Fingerprint; groupPath != group {
+		t.Fatalf("equal causes are in the groups %s and %s", groupPath, group)
+	}
+	m.call("POST", group+"/notes", `{"note":"of the rival"}`, rival...).expect(201)
+	job := decode[api.Job](m.call("POST", "/v1/jobs", m.body(operation{method: "POST", path: "/v1/jobs"}), rival...).expect(201))
+	all := decode[api.Job](m.call("POST", "/v1/jobs", m.body(operation{method: "POST", path: "/v1/jobs"}), root...).expect(201))
+	if job.Items["pending"] != 1 || all.Items["pending"] != 2 {
+		t.Errorf("the rival has selected %v, root %v", job.Items, all.Items)
+	}
+	approval := decode[api.Approval](m.call("POST", "/v1/dead-letters/"+letter.ID+"/approvals", `{"reason":"x"}`, append(rival, "If-Match", `"1"`)...).expect(201))
+	m.call("POST", "/v1/dead-letters/"+letter.ID+"/inquire", "", rival...).expect(202)
+	m.call("POST", group+"/inquire", "", rival...).expect(202)
+
+	for _, c := range []struct {
+		who                                    string
+		header                                 []string
+		letters, sample, notes, approvals, job int
+	}{
+		{"acme", acme, 1, 1, 1, 1, 1}, {"rival", rival, 1, 1, 1, 1, 1}, {"root", root, 2, 2, 2, 2, 3},
+	} {
+		g := decode[api.GroupDetail](m.call("GET", group, "", c.header...).expect(200))
+		list := decode[api.Groups](m.call("GET", "/v1/dead-letter-groups", "", c.header...).expect(200)).Groups
+		if g.Counts["open"] != c.letters || len(g.Sample) != c.sample || len(g.NoteList) != c.notes || g.Notes != c.notes || len(list) != 1 || list[0].Counts["open"] != c.letters {
+			t.Errorf("%s sees %+v, and the groups %+v", c.who, g, list)
+		}
+		if n := len(decode[api.Approvals](m.call("GET", "/v1/approvals", "", c.header...).expect(200)).Approvals); n != c.approvals {
+			t.Errorf("%s sees %d approvals", c.who, n)
+		}
+		if n := len(decode[api.Jobs](m.call("GET", "/v1/jobs", "", c.header...).expect(200)).Jobs); n != c.job {
+			t.Errorf("%s sees %d jobs", c.who, n)
+		}
+	}
+	for _, path := range []string{"/v1/jobs/" + job.ID, "/v1/jobs/" + all.ID} {
+		m.call("GET", path, "", acme...).problem(404, "not_found")
+		m.call("GET", path+"/items", "", acme...).problem(404, "not_found")
+		m.call("POST", path+"/abort", `{"reason":"x"}`, append(acme, "If-Match", `"1"`)...).problem(404, "not_found")
+		m.call("GET", path, "", root...).expect(200)
+	}
+	m.call("POST", "/v1/approvals/"+approval.ID+"/revoke", `{"reason":"x"}`, acme...).problem(404, "not_found")
+	mine := m.objects["/v1/dead-letters/"]
+	m.call("POST", "/v1/dead-letters/"+mine+"/replay", `{"reason":"x","approval":"`+approval.ID+`"}`, append(acme, "If-Match", `"1"`)...).problem(409, "approval_mismatch")
+	m.call("POST", "/v1/approvals/"+approval.ID+"/revoke", `{"reason":"x"}`, rival...).expect(200)
+	for action, want := range map[string]int{"note": 1, "create_job": 1, "approve": 1, "revoke": 1, "inquire": 1} {
+		if n := m.count(`SELECT count(*) FROM audit WHERE action = $1 AND tenant = 'rival' AND allowed`, action); n < want {
+			t.Errorf("%d rows of %s", n, action)
+		}
+	}
 }
 
 // Denied calls do not fill the disk, and a flood of one caller does not hide what another does (D6).

@@ -65,9 +65,9 @@ type Desk interface {
 
 	CreateJob(ctx context.Context, p dlq.JobParams) (coordinator.JobDetail, error)
 	CommandJob(ctx context.Context, p coordinator.JobParams) (coordinator.JobDetail, error)
-	Job(ctx context.Context, id uuid.UUID) (coordinator.JobDetail, error)
+	Job(ctx context.Context, id uuid.UUID, tenant string) (coordinator.JobDetail, error)
 	Jobs(ctx context.Context, f dlq.JobFilter) ([]dlq.Job, error)
-	JobItems(ctx context.Context, id uuid.UUID, f dlq.JobItemFilter) ([]dlq.JobItem, error)
+	JobItems(ctx context.Context, id uuid.UUID, tenant string, f dlq.JobItemFilter) ([]dlq.JobItem, error)
 }
 
 // Config says what the API serves. Coordinator is required.

@@ -70,7 +70,7 @@ func approvalRoutes() []route {
 	approval := reflect.TypeFor[Approval]()
 	return []route{
 		{
-			method: http.MethodPost, path: "/v1/dead-letters/{id}/approvals", access: accessApprover, handle: (*Handler).approveDeadLetter, name: "approveDeadLetter",
+			method: http.MethodPost, path: "/v1/dead-letters/{id}/approvals", access: accessApprover, byTenant: true, handle: (*Handler).approveDeadLetter, name: "approveDeadLetter",
 			summary: "Allow somebody else one replay of a dead letter as it is now",
 			params:  ifMatchParams("dead letter"),
 			request: reflect.TypeFor[ApproveForm](), required: true,
@@ -78,7 +78,7 @@ func approvalRoutes() []route {
 			codes:   append(actionCodes(), "invalid_duration", "invalid_utf8", "duplicate_member", saga.CodeObsolete, saga.CodeNotDeadLetter, saga.CodeNotReserved),
 		},
 		{
-			method: http.MethodGet, path: "/v1/approvals", access: accessViewer, handle: (*Handler).listApprovals, name: "listApprovals",
+			method: http.MethodGet, path: "/v1/approvals", access: accessViewer, byTenant: true, handle: (*Handler).listApprovals, name: "listApprovals",
 			summary: "List approvals, the newest first",
 			params: append([]*huma.Param{
 				param("query", "status", "only those", stringSchema(approvalStatuses...)),
@@ -88,7 +88,7 @@ func approvalRoutes() []route {
 			answers: []answerDoc{{200, "a page", reflect.TypeFor[Approvals](), nil}}, codes: []string{codeInvalidQuery, codeInvalidCursor},
 		},
 		{
-			method: http.MethodPost, path: "/v1/approvals/{id}/revoke", access: accessApprover, handle: (*Handler).revokeApproval, name: "revokeApproval",
+			method: http.MethodPost, path: "/v1/approvals/{id}/revoke", access: accessApprover, byTenant: true, handle: (*Handler).revokeApproval, name: "revokeApproval",
 			summary: "End an approval that was not used",
 			request: reflect.TypeFor[ReasonForm](), required: true,
 			answers: []answerDoc{{200, "it is revoked", approval, nil}},
@@ -131,7 +131,7 @@ func (c *call) form(what string, form any, reason *string) (err error) {
 
 // approveDeadLetter allows somebody else one replay (D4).
 func (h *Handler) approveDeadLetter(c *call) error {
-	p := coordinator.ApproveParams{Actor: c.id.Actor}
+	p := coordinator.ApproveParams{Actor: c.id.Actor, Tenant: c.id.scope()}
 	var form ApproveForm
 	var err error
 	if p.DeadLetter, err = c.pathUUID("a dead letter"); err != nil {
@@ -188,7 +188,7 @@ func (c *call) approvalFilter() (f dlq.ApprovalFilter, err error) {
 	if err != nil {
 		return f, err
 	}
-	f.Status = dlq.ApprovalStatus(status)
+	f.Status, f.Tenant = dlq.ApprovalStatus(status), c.id.scope()
 	if v, ok := c.query["dead_letter"]; ok {
 		if f.DeadLetter, err = uuid.Parse(v); err != nil || len(v) != 36 {
 			return f, problemIn(codeInvalidQuery, "dead_letter", "use the id of a dead letter")
@@ -217,7 +217,7 @@ func (h *Handler) revokeApproval(c *call) error {
 	}
 	ctx, cancel := c.bounded()
 	defer cancel()
-	a, err := h.cfg.Admin.RevokeApproval(ctx, coordinator.RevokeParams{Actor: c.id.Actor, ID: id, Reason: reason})
+	a, err := h.cfg.Admin.RevokeApproval(ctx, coordinator.RevokeParams{Actor: c.id.Actor, Tenant: c.id.scope(), ID: id, Reason: reason})
 	if err != nil {
 		return err
 	}

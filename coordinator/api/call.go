@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/sagacity-tx/sagacity/coordinator"
 )
 
 // call is one request on its way through the API.
@@ -94,7 +96,7 @@ func (c *call) finish() {
 func (c *call) fail(err error) {
 	c.err = err
 	p := translate(err)
-	if e := c.denied(p); e != nil {
+	if e := c.denied(p); e != nil && !coordinator.Recorded(err) {
 		c.h.denials.record(c.r.Context(), *e)
 	}
 	c.writeProblem(p)

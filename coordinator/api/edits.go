@@ -27,7 +27,7 @@ type EditForm struct {
 
 func editRoutes() []route {
 	return []route{{
-		method: http.MethodPost, path: "/v1/dead-letters/{id}/edit", access: accessOperator, handle: (*Handler).editDeadLetter, name: "editDeadLetter",
+		method: http.MethodPost, path: "/v1/dead-letters/{id}/edit", access: accessOperator, byTenant: true, handle: (*Handler).editDeadLetter, name: "editDeadLetter",
 		summary: "Propose another input for what has never run, and reserve it at the participant; replay sends it then, with an approval",
 		params:  ifMatchParams("dead letter"),
 		request: reflect.TypeFor[EditForm](), required: true,
@@ -49,7 +49,7 @@ func (r *renderer) edit(e *dlq.Edit) *Edit {
 
 // editDeadLetter proposes another input (S1.5).
 func (h *Handler) editDeadLetter(c *call) error {
-	p := coordinator.EditParams{Actor: c.id.Actor}
+	p := coordinator.EditParams{Actor: c.id.Actor, Tenant: c.id.scope()}
 	var err error
 	if p.DeadLetter, err = c.pathUUID("a dead letter"); err != nil {
 		return err

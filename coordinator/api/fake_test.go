@@ -161,13 +161,13 @@ func (f *fake) CommandJob(context.Context, coordinator.JobParams) (coordinator.J
 	return coordinator.JobDetail{}, f.err
 }
 
-func (f *fake) Job(context.Context, uuid.UUID) (coordinator.JobDetail, error) {
+func (f *fake) Job(context.Context, uuid.UUID, string) (coordinator.JobDetail, error) {
 	return coordinator.JobDetail{}, f.err
 }
 
 func (f *fake) Jobs(context.Context, dlq.JobFilter) ([]dlq.Job, error) { return nil, f.err }
 
-func (f *fake) JobItems(context.Context, uuid.UUID, dlq.JobItemFilter) ([]dlq.JobItem, error) {
+func (f *fake) JobItems(context.Context, uuid.UUID, string, dlq.JobItemFilter) ([]dlq.JobItem, error) {
 	return nil, f.err
 }
 

@@ -40,7 +40,7 @@ type Groups struct {
 // GroupDetail is a group with its notes, and what replays of some of its dead letters would do.
 type GroupDetail struct {
 	Group
-	NoteList  []Note            `json:"notes" nullable:"false" doc:"the oldest first, at most 100"`
+	NoteList  []Note            `json:"notes" nullable:"false" doc:"the newest 100, the oldest of them first"`
 	Sample    []PredictedLetter `json:"sample" nullable:"false" doc:"open dead letters, the newest first, at most 20"`
 	Predicted map[string]int    `json:"predicted" nullable:"false" doc:"of the sample, by effect"`
 }
@@ -68,7 +68,7 @@ type NoteForm struct {
 func groupRoutes() []route {
 	return []route{
 		{
-			method: http.MethodGet, path: "/v1/dead-letter-groups", access: accessOperator, handle: (*Handler).listGroups, name: "listDeadLetterGroups",
+			method: http.MethodGet, path: "/v1/dead-letter-groups", access: accessOperator, byTenant: true, handle: (*Handler).listGroups, name: "listDeadLetterGroups",
 			summary: "List dead letters by cause: one group for each fingerprint, the newest cause first",
 			params: append([]*huma.Param{
 				param("query", "status", "only groups that have dead letters of this status", stringSchema(deadLetterStatuses...)),
@@ -77,12 +77,12 @@ func groupRoutes() []route {
 			answers: []answerDoc{{200, "a page", reflect.TypeFor[Groups](), nil}}, codes: []string{codeInvalidQuery, codeInvalidCursor, codeUnsupported},
 		},
 		{
-			method: http.MethodGet, path: "/v1/dead-letter-groups/{fingerprint}", access: accessOperator, handle: (*Handler).getGroup, name: "getDeadLetterGroup",
+			method: http.MethodGet, path: "/v1/dead-letter-groups/{fingerprint}", access: accessOperator, byTenant: true, handle: (*Handler).getGroup, name: "getDeadLetterGroup",
 			summary: "Read a group with its notes, and what replays of some of its dead letters would do",
 			answers: []answerDoc{{200, "the group", reflect.TypeFor[GroupDetail](), nil}}, codes: []string{"invalid_id", codeNotFound, codeUnsupported},
 		},
 		{
-			method: http.MethodPost, path: "/v1/dead-letter-groups/{fingerprint}/notes", access: accessOperator, handle: (*Handler).noteGroup, name: "noteDeadLetterGroup",
+			method: http.MethodPost, path: "/v1/dead-letter-groups/{fingerprint}/notes", access: accessOperator, byTenant: true, handle: (*Handler).noteGroup, name: "noteDeadLetterGroup",
 			summary: "Write down what is known about a cause",
 			request: reflect.TypeFor[NoteForm](), required: true,
 			answers: []answerDoc{{201, "the note", reflect.TypeFor[Note](), nil}},
@@ -92,13 +92,13 @@ func groupRoutes() []route {
 			},
 		},
 		{
-			method: http.MethodPost, path: "/v1/dead-letter-groups/{fingerprint}/inquire", access: accessOperator, handle: (*Handler).inquireGroup, name: "inquireDeadLetterGroup",
+			method: http.MethodPost, path: "/v1/dead-letter-groups/{fingerprint}/inquire", access: accessOperator, byTenant: true, handle: (*Handler).inquireGroup, name: "inquireDeadLetterGroup",
 			summary: "Ask the participant what it has recorded of the dead letters that the group shows; it changes nothing there",
 			answers: []answerDoc{{202, "it is asked: read the group again", reflect.TypeFor[Inquired](), nil}},
 			codes:   []string{"invalid_id", codeNotFound, codeOutcomeUnknown, codeUnsupported},
 		},
 		{
-			method: http.MethodPost, path: "/v1/dead-letters/{id}/inquire", access: accessOperator, handle: (*Handler).inquireDeadLetter, name: "inquireDeadLetter",
+			method: http.MethodPost, path: "/v1/dead-letters/{id}/inquire", access: accessOperator, byTenant: true, handle: (*Handler).inquireDeadLetter, name: "inquireDeadLetter",
 			summary: "Ask the participant what it has recorded of an open dead letter's operation; it changes nothing there, and an answer that settles the operation closes the dead letter",
 			answers: []answerDoc{{202, "it is asked: read the dead letter again", reflect.TypeFor[Inquired](), nil}},
 			codes:   []string{"invalid_id", codeNotFound, saga.CodeNotDeadLetter, codeOutcomeUnknown, codeUnsupported},
@@ -164,7 +164,7 @@ func (h *Handler) listGroups(c *call) error {
 	if err != nil {
 		return err
 	}
-	var f dlq.GroupFilter
+	f := dlq.GroupFilter{Tenant: c.id.scope()}
 	var status string
 	if status, err = c.queryOneOf("status", deadLetterStatuses); err != nil {
 		return err
@@ -206,7 +206,7 @@ func (h *Handler) getGroup(c *call) error {
 	if err != nil {
 		return err
 	}
-	d, err := desk.Group(c.r.Context(), fingerprint, "")
+	d, err := desk.Group(c.r.Context(), fingerprint, c.id.scope())
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (h *Handler) noteGroup(c *call) error {
 	if err != nil {
 		return err
 	}
-	p := coordinator.GroupParams{Actor: c.id.Actor}
+	p := coordinator.GroupParams{Actor: c.id.Actor, Tenant: c.id.scope()}
 	if p.Fingerprint, err = c.pathFingerprint(); err != nil {
 		return err
 	}
@@ -269,7 +269,7 @@ func (h *Handler) inquireGroup(c *call) error {
 	}
 	ctx, cancel := c.bounded()
 	defer cancel()
-	if err := desk.InquireGroup(ctx, coordinator.GroupParams{Actor: c.id.Actor, Fingerprint: fingerprint}); err != nil {
+	if err := desk.InquireGroup(ctx, coordinator.GroupParams{Actor: c.id.Actor, Tenant: c.id.scope(), Fingerprint: fingerprint}); err != nil {
 		return err
 	}
 	return c.send(http.StatusAccepted, newRenderer(), Inquired{Links: Links{"self": groupPath(fingerprint)}})

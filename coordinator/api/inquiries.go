@@ -72,7 +72,7 @@ func (h *Handler) inquireDeadLetter(c *call) error {
 	}
 	ctx, cancel := c.bounded()
 	defer cancel()
-	if err := desk.Inquire(ctx, coordinator.InquireParams{Actor: c.id.Actor, DeadLetter: id}); err != nil {
+	if err := desk.Inquire(ctx, coordinator.InquireParams{Actor: c.id.Actor, Tenant: c.id.scope(), DeadLetter: id}); err != nil {
 		return err
 	}
 	return c.send(http.StatusAccepted, newRenderer(), Inquired{Links: Links{"self": deadLetterPath(id.String())}})

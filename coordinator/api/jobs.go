@@ -95,7 +95,7 @@ func jobRoutes() []route {
 	body := []string{"invalid_json", "invalid_utf8", "duplicate_member", codeMissingReason, codeInvalidReason, codeIncomplete, codeSlow, saga.CodeTooLarge, codeMediaType, codeDuplicateHeader, codeOverloaded, codeOutcomeUnknown, codeUnsupported}
 	command := func(name saga.JobCommand, summary string, form reflect.Type, codes ...string) route {
 		return route{
-			method: http.MethodPost, path: "/v1/jobs/{id}/" + string(name), access: accessOperator, name: string(name) + "Job", summary: summary,
+			method: http.MethodPost, path: "/v1/jobs/{id}/" + string(name), access: accessOperator, byTenant: true, name: string(name) + "Job", summary: summary,
 			handle: func(h *Handler, c *call) error { return h.commandJob(c, name) },
 			params: ifMatchParams("job"), request: form, required: true,
 			answers: []answerDoc{{200, "the job as it is after that", job, etag}},
@@ -105,23 +105,23 @@ func jobRoutes() []route {
 	reason := reflect.TypeFor[ReasonForm]()
 	return []route{
 		{
-			method: http.MethodPost, path: "/v1/jobs", access: accessOperator, handle: (*Handler).createJob, name: "createJob",
+			method: http.MethodPost, path: "/v1/jobs", access: accessOperator, byTenant: true, handle: (*Handler).createJob, name: "createJob",
 			summary: "Make a bulk replay of the open dead letters that are selected, and begin its dry run: nothing is replayed before it is started",
 			request: reflect.TypeFor[JobForm](), required: true,
 			answers: []answerDoc{{201, "it is planned", job, append([]*huma.Param{param("header", "Location", "the job", stringSchema())}, etag...)}},
 			codes:   append(body, "invalid_value", "invalid_name", "invalid_id", coordinator.CodeEmptySelection, codeNothingSelected, codeTooManySelected),
 		},
 		{
-			method: http.MethodGet, path: "/v1/jobs", access: accessOperator, handle: (*Handler).listJobs, name: "listJobs", summary: "List bulk replays, the newest first",
+			method: http.MethodGet, path: "/v1/jobs", access: accessOperator, byTenant: true, handle: (*Handler).listJobs, name: "listJobs", summary: "List bulk replays, the newest first",
 			params:  append([]*huma.Param{param("query", "state", "only those", stringSchema(jobStates...))}, pageParams()...),
 			answers: []answerDoc{{200, "a page", reflect.TypeFor[Jobs](), nil}}, codes: []string{codeInvalidQuery, codeInvalidCursor, codeUnsupported},
 		},
 		{
-			method: http.MethodGet, path: "/v1/jobs/{id}", access: accessOperator, handle: (*Handler).getJob, name: "getJob",
+			method: http.MethodGet, path: "/v1/jobs/{id}", access: accessOperator, byTenant: true, handle: (*Handler).getJob, name: "getJob",
 			summary: "Read a bulk replay with counts of its items", answers: []answerDoc{{200, "the job", job, etag}}, codes: []string{"invalid_id", codeNotFound, codeUnsupported},
 		},
 		{
-			method: http.MethodGet, path: "/v1/jobs/{id}/items", access: accessOperator, handle: (*Handler).listJobItems, name: "listJobItems",
+			method: http.MethodGet, path: "/v1/jobs/{id}/items", access: accessOperator, byTenant: true, handle: (*Handler).listJobItems, name: "listJobItems",
 			summary: "List the dead letters of a bulk replay, in the order in which they go",
 			params:  append([]*huma.Param{param("query", "state", "only those", stringSchema(jobItemStates...))}, pageParams()...),
 			answers: []answerDoc{{200, "a page", reflect.TypeFor[JobItems](), nil}}, codes: []string{"invalid_id", codeNotFound, codeInvalidQuery, codeInvalidCursor, codeUnsupported},
@@ -186,7 +186,7 @@ func (h *Handler) createJob(c *call) error {
 	if err := saga.UnmarshalStrict(body, "job", 2, &form); err != nil {
 		return err
 	}
-	p := dlq.JobParams{Actor: c.id.Actor, Selection: dlq.Selection(form.Selection), Canary: form.Canary, Rate: form.Rate}
+	p := dlq.JobParams{Actor: c.id.Actor, Tenant: c.id.scope(), Selection: dlq.Selection(form.Selection), Canary: form.Canary, Rate: form.Rate}
 	if p.Reason, err = requireReason(checkReason(form.Reason)); err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (h *Handler) commandJob(c *call, command saga.JobCommand) error {
 	if err != nil {
 		return err
 	}
-	p := coordinator.JobParams{Actor: c.id.Actor, Command: command}
+	p := coordinator.JobParams{Actor: c.id.Actor, Tenant: c.id.scope(), Command: command}
 	if p.ID, err = c.pathUUID("a job"); err != nil {
 		return err
 	}
@@ -279,7 +279,7 @@ func (h *Handler) getJob(c *call) error {
 	if err != nil {
 		return err
 	}
-	d, err := desk.Job(c.r.Context(), id)
+	d, err := desk.Job(c.r.Context(), id, c.id.scope())
 	if err != nil {
 		return err
 	}
@@ -292,7 +292,7 @@ func (h *Handler) listJobs(c *call) error {
 	if err != nil {
 		return err
 	}
-	var f dlq.JobFilter
+	f := dlq.JobFilter{Tenant: c.id.scope()}
 	state, err := c.queryOneOf("state", jobStates)
 	if err != nil {
 		return err
@@ -347,7 +347,7 @@ func (h *Handler) listJobItems(c *call) error {
 	if after > saga.JobItemsMax {
 		return problemOf(codeInvalidCursor)
 	}
-	items, err := desk.JobItems(c.r.Context(), id, dlq.JobItemFilter{After: int(after), State: saga.JobItemState(state), Limit: limit + 1})
+	items, err := desk.JobItems(c.r.Context(), id, c.id.scope(), dlq.JobItemFilter{After: int(after), State: saga.JobItemState(state), Limit: limit + 1})
 	if err != nil {
 		return err
 	}
