@@ -135,10 +135,12 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-// The reservation is lost: nothing can be approved or replayed until it has been asked for again (S1.5).
+// The answer to a reservation is lost, and then the coordinators, one after the other: nothing can be approved or replayed
+// until another one has asked again for what was proposed, and a third goes on from there (S1.5).
 func TestEditWhoseReservationIsLost(t *testing.T) {
 	t.Parallel()
-	e, c := newEditing(t, func(w *world) *coordinator.Coordinator { c, _ := w.coordinator(allowEdit); return c }, saga.KindSaga)
+	var stop func()
+	e, c := newEditing(t, func(w *world) (c *coordinator.Coordinator) { c, stop = w.coordinator(allowEdit); return c }, saga.KindSaga)
 	var lost atomic.Int64
 	e.p.mu.Lock()
 	e.p.drop = func(c saga.Command, _ saga.Reply) bool { return c.Verb == saga.VerbReserve && lost.Add(1) == 1 }
@@ -148,13 +150,18 @@ func TestEditWhoseReservationIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.until("the answer is lost", func() bool { return lost.Load() == 1 })
+	stop()
+	c, stop = e.coordinator(allowEdit)
 	l := e.letter(c, func(l dlq.DeadLetter) bool { return l.Edit != nil })
 	_, err := e.approve(c, l)
 	wantCode(t, "approval of what is not reserved", err, saga.CodeNotReserved)
 	wantCode(t, "replay of what is not reserved", e.replay(c, l, uuid.Nil), saga.CodeNotReserved)
-	if err := e.edit(c, l, rightInput); err != nil {
+	if err := e.edit(c, l, string(l.Edit.Input.Data)); err != nil {
 		t.Fatal(err)
 	}
+	e.letter(c, reserved)
+	stop()
+	c, _ = e.coordinator(allowEdit)
 	l = e.letter(c, reserved)
 	approval, err := e.approve(c, l)
 	if err != nil {

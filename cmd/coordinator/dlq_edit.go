@@ -18,13 +18,14 @@ import (
 
 func newDLQEdit(r *remote) *cobra.Command {
 	var reason, input string
-	var yes bool
+	var yes, again bool
 	cmd := &cobra.Command{
-		Use: "edit ID --input FILE --reason TEXT", Short: "Propose another input for what has never run", ValidArgsFunction: r.completeDeadLetters,
+		Use: "edit ID (--input FILE | --again) --reason TEXT", Short: "Propose another input for what has never run", ValidArgsFunction: r.completeDeadLetters,
 		Long: "edit proposes another input for the operation of a dead letter, and has its participant reserve it: if the participant\n" +
 			"has never carried the operation out, only the new input can run from then on, and the edit cannot be taken back.\n" +
 			"Somebody else approves it with \"coordinator dlq approve\", then \"coordinator dlq replay\" sends it. The coordinator\n" +
-			"has to run with --allow-edit.",
+			"has to run with --allow-edit. If the participant's answer does not come, --again asks it again to reserve what was\n" +
+			"proposed.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := deadLetterArg(cmd, args)
 			if err != nil {
@@ -33,28 +34,41 @@ func newDLQEdit(r *remote) *cobra.Command {
 			if err := checkReason(reason); err != nil {
 				return err
 			}
-			if input == "" {
+			var data json.RawMessage
+			switch {
+			case again && input != "":
+				return usageError("--input and --again do not go together; leave one out")
+			case again:
+			case input == "":
 				return usageError("no input; give --input FILE, or --input - for standard input")
-			}
-			data, err := readInput(cmd, input)
-			if err != nil {
-				return err
-			}
-			if err := saga.CheckInput(data); err != nil {
-				return usageError("--input: %w", err)
+			default:
+				if data, err = readInput(cmd, input); err != nil {
+					return err
+				}
+				if err := saga.CheckInput(data); err != nil {
+					return usageError("--input: %w", err)
+				}
 			}
 			return runEdit(cmd, r, id, reason, data, yes)
 		},
 	}
 	addReason(cmd, &reason, &yes)
-	cmd.Flags().StringVar(&input, "input", "", "file with the new input, any JSON; - for standard input (required)")
+	cmd.Flags().StringVar(&input, "input", "", "file with the new input, any JSON; - for standard input")
+	cmd.Flags().BoolVar(&again, "again", false, "what was proposed before, to be reserved")
 	return cmd
 }
 
+// runEdit proposes an input; nil: what was proposed before.
 func runEdit(cmd *cobra.Command, r *remote, id uuid.UUID, reason string, input json.RawMessage, yes bool) error {
 	d, err := r.client.DeadLetter(cmd.Context(), id)
 	if err != nil {
 		return r.explain("read dead letter "+id.String(), err)
+	}
+	if input == nil {
+		if d.Edit == nil {
+			return usageError("nothing was proposed for dead letter %s, or no more; give --input FILE", id)
+		}
+		input = d.Edit.Input
 	}
 	if err := confirmShown(cmd, yes, "Propose this input? From then on nothing else can be sent.", func(t *table) {
 		replayPreview(t, &d)
@@ -74,7 +88,7 @@ func runEdit(cmd *cobra.Command, r *remote, id uuid.UUID, reason string, input j
 	case d.Edit.Reserved:
 		fmt.Fprintf(cmd.ErrOrStderr(), "coordinator: the participant has reserved it; now somebody else approves it: coordinator dlq approve %s --reason TEXT\n", id)
 	default:
-		fmt.Fprintf(cmd.ErrOrStderr(), "coordinator: the participant has not answered yet; see \"coordinator dlq show %s\", and edit it again if it stays so\n", id)
+		fmt.Fprintf(cmd.ErrOrStderr(), "coordinator: the participant has not answered yet; see \"coordinator dlq show %s\", and give --again if it stays so\n", id)
 	}
 	return newOutput(cmd, r.format).data(d, func(t *table) { deadLetterFields(t, &d) })
 }

@@ -173,15 +173,15 @@ func transactionRoutes() []route {
 			method: http.MethodGet, path: "/v1/requests", access: accessClient, handle: (*Handler).findRequest, name: "findRequest",
 			summary: "Read the transaction that was submitted with an Idempotency-Key",
 			params:  []*huma.Param{{In: "query", Name: "id", Required: true, Description: "the Idempotency-Key", Schema: stringSchema()}},
-			answers: []answerDoc{{200, "the transaction as it is", transaction, nil}}, codes: []string{"invalid_request_id", codeNotFound},
+			answers: []answerDoc{{200, "the transaction as it is", transaction, []*huma.Param{etagHeader("transaction")}}}, codes: []string{"invalid_request_id", codeNotFound},
 		},
 		{
 			method: http.MethodPost, path: "/v1/transactions/{id}/cancel", access: accessCancel, handle: (*Handler).cancelTransaction, name: "cancelTransaction",
 			summary: "Ask to cancel a transaction; repetitions change nothing",
 			request: reflect.TypeFor[ReasonForm](),
 			answers: []answerDoc{
-				{200, "it is or will be cancelled", transaction, nil},
-				{202, "the pivot's outcome is being found out, which decides", transaction, nil},
+				{200, "it is or will be cancelled", transaction, []*huma.Param{etagHeader("transaction")}},
+				{202, "the pivot's outcome is being found out, which decides", transaction, []*huma.Param{etagHeader("transaction")}},
 			},
 			codes: []string{"invalid_id", "invalid_json", codeInvalidReason, saga.CodeTooLarge, codeMediaType, codeNotFound, saga.CodeNotCancellable, codeOverloaded, codeOutcomeUnknown},
 		},

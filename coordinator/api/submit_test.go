@@ -33,7 +33,11 @@ func TestSubmitRepeatsTheStoredAnswer(t *testing.T) {
 		t.Errorf("location %q, body %s", first.header.Get("Location"), first.body)
 	}
 	w.call("POST", "/v1/transactions", body+" ", "Idempotency-Key", "order-1").problem(422, "key_reused")
-	tx := w.get("/v1/requests?id=order-1").expect(200).transaction()
+	found := w.get("/v1/requests?id=order-1").expect(200)
+	tx := found.transaction()
+	if want := fmt.Sprintf("%q", fmt.Sprint(tx.Version)); found.header.Get("ETag") != want {
+		t.Errorf("the ETag is %s, want %s", found.header.Get("ETag"), want)
+	}
 	if tx.ID != accepted.ID || tx.RequestID != "order-1" || tx.Result != "running" || tx.Tenant != "default" || tx.Client != "anonymous" {
 		t.Errorf("found %+v", tx)
 	}

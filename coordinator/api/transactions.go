@@ -177,6 +177,7 @@ func (h *Handler) findRequest(c *call) error {
 	}
 	r := newRenderer()
 	c.w.Header().Set("Content-Location", transactionPath(view.ID.String()))
+	c.w.Header().Set("ETag", etagOf(view.Version))
 	return c.send(http.StatusOK, r, r.transaction(view))
 }
 
@@ -254,6 +255,7 @@ func (h *Handler) cancelTransaction(c *call) error {
 	if view.Status == saga.StatusRunning {
 		status = http.StatusAccepted
 	}
+	c.w.Header().Set("ETag", etagOf(view.Version))
 	r := newRenderer()
 	return c.send(status, r, r.transaction(view))
 }
