@@ -31,6 +31,9 @@ func (b *bulkFlags) given() bool { return b.selection != client.Selection{} }
 
 // run makes a job, shows its plan, asks, and starts it.
 func (b *bulkFlags) run(cmd *cobra.Command, r *remote, reason string, yes bool) error {
+	if b.rate < 1 || b.rate > saga.JobRateMax { // the API takes 0 for the default
+		return usageError("--rate is %d; use 1 to %d", b.rate, saga.JobRateMax)
+	}
 	j, err := r.client.CreateJob(cmd.Context(), client.JobForm{Selection: b.selection, Canary: b.canary, Rate: b.rate, Reason: reason})
 	if err != nil {
 		return r.explainAction("make a job", "job list", err)
