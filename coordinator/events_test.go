@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/sagacity-tx/sagacity/coordinator"
+	"github.com/sagacity-tx/sagacity/internal/asyncapi"
 	"github.com/sagacity-tx/sagacity/internal/bus"
 	"github.com/sagacity-tx/sagacity/saga"
 )
@@ -50,6 +51,13 @@ func (w *world) listen() func() (string, map[string]any) {
 func (w *world) checkEvent(m *nats.Msg, data map[string]any) {
 	w.t.Helper()
 	kind := strings.TrimPrefix(m.Header["ce-type"][0], "sagacity.transaction.")
+	contract, err := asyncapi.Read("../docs/asyncapi.json")
+	if err == nil {
+		err = contract.Check("events", "event", w.prefix, m.Subject, m.Header, m.Data, true)
+	}
+	if err != nil {
+		w.t.Errorf("%s is not as the document says: %v", kind, err)
+	}
 	id := fmt.Sprintf("%v/%v/%s", data["transaction"], data["version"], kind)
 	if m.Subject != w.prefix+".event.acme.order" || m.Header["ce-id"][0] != id || m.Header["Nats-Msg-Id"][0] != id {
 		w.t.Errorf("%s goes to %s as %v", id, m.Subject, m.Header)
