@@ -125,12 +125,15 @@ func (a Admin) CommandJob(ctx context.Context, p JobParams) (JobDetail, error) {
 	return a.Job(ctx, p.ID, p.Tenant)
 }
 
-// moveJobTx moves a locked job. When it ends, people are told.
+// moveJobTx moves a locked job. When it ends, or pauses by itself, people are told.
 func moveJobTx(ctx context.Context, tx pgx.Tx, job *dlq.Job, to saga.JobState, why string, canaryDone bool) error {
 	if _, err := dlq.MoveJobTx(ctx, tx, job.ID, to, why, canaryDone); err != nil {
 		return err
 	}
-	if to != saga.JobFinished && to != saga.JobAborted {
+	switch {
+	case to == saga.JobPaused && why != "":
+		return notify.Insert(ctx, tx, jobHaltedNotice(job, why))
+	case to != saga.JobFinished && to != saga.JobAborted:
 		return nil
 	}
 	counts, err := dlq.CountJobItems(ctx, tx, job.ID, job.Canary)

@@ -87,6 +87,15 @@ func jobEndedNotice(job *dlq.Job, to saga.JobState, items map[saga.JobItemState]
 	}
 }
 
+// jobHaltedNotice tells that a bulk replay has paused itself, and waits for a person.
+func jobHaltedNotice(job *dlq.Job, why string) notify.Notice {
+	id := job.ID.String()
+	return notify.Notice{
+		Kind: notify.KindPaused, Group: "job/" + id, Tenant: job.Tenant, Object: "/v1/jobs/" + id,
+		Summary: fmt.Sprintf("Bulk replay %s has paused itself: %s.", id, why),
+	}
+}
+
 // tellBreakers tells of participants that have become silent since it was called last. What cannot be stored now is tried
 // again.
 func (c *Coordinator) tellBreakers(ctx context.Context) error {

@@ -159,7 +159,7 @@ func TestNoticesOfJobs(t *testing.T) {
 	t.Parallel()
 	const n = 4
 	w := newJobWorld(t, n, allowPrivate)
-	got := w.webhook(w.c, notify.KindJobEnded)
+	got, halted := w.webhook(w.c, notify.KindJobEnded), w.webhook(w.c, notify.KindPaused)
 	aborted := w.plan(0)
 	allow := w.refuseCommits("jobs")
 	if _, err := w.command(aborted, saga.JobCommandAbort); err == nil {
@@ -168,7 +168,15 @@ func TestNoticesOfJobs(t *testing.T) {
 	w.nobodyTold(notify.KindJobEnded)
 	allow()
 	w.must(aborted, saga.JobCommandAbort)
+	doomed := w.must(w.plan(1), saga.JobCommandStart)
+	if one := w.told(halted); one.Data.Kind != "paused" || one.Data.Links["object"] != "https://saga.example/v1/jobs/"+doomed.ID.String() || !strings.Contains(one.Data.Summary, "has paused itself: ") {
+		t.Errorf("told %+v", one)
+	}
 	if one := w.told(got); one.Data.Links["object"] != "https://saga.example/v1/jobs/"+aborted.ID.String() || !strings.Contains(one.Data.Summary, "is aborted: 0 verified, 0 failed again, 0 refused, 4 skipped") {
+		t.Errorf("told %+v", one)
+	}
+	w.must(w.state(doomed, saga.JobPaused), saga.JobCommandAbort)
+	if one := w.told(got); !strings.Contains(one.Data.Summary, "is aborted: 0 verified, 1 failed again, 0 refused, 3 skipped") {
 		t.Errorf("told %+v", one)
 	}
 	w.repaired.Store(true)
