@@ -163,7 +163,7 @@ type ApprovalFilter struct {
 	Approver   string
 	Status     ApprovalStatus
 	Tenant     string // only those for dead letters of the tenant
-	Limit      int // zero: 50
+	Limit      int    // zero: 50
 }
 
 // ListApprovals returns approvals, the newest first.

@@ -3,7 +3,9 @@ package client_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -18,7 +20,9 @@ const jobJSON = `{"id":"` + id + `","version":4,"state":"planned","actor":"ann",
 // A job is made and commanded with what was read of it, and each of that is sent once: what became of it is unknown if no
 // answer comes, and the job tells.
 func TestJobs(t *testing.T) {
-	s := serve(t, answer(201, jobJSON), answer(200, jobJSON), answer(200, jobJSON), problem(412, "stale"), cut, cut, answer(200, jobJSON))
+	made, read := answer(201, jobJSON), answer(200, jobJSON)
+	s := serve(t, slices.Concat([]http.HandlerFunc{made}, slices.Repeat([]http.HandlerFunc{read}, 2), []http.HandlerFunc{problem(412, "stale")},
+		slices.Repeat([]http.HandlerFunc{cut}, 2), []http.HandlerFunc{read})...)
 	c := s.client(t, client.Options{})
 	job, err := c.CreateJob(t.Context(), client.JobForm{Selection: client.Selection{Fingerprint: "0123456789abcdef"}, Canary: 5, Reason: "fixed"})
 	if err != nil || job.ID.String() != id || job.State != saga.JobPlanned || job.Items[saga.JobItemPending] != 3 || job.Predicted[saga.ReplayNoOp] != 1 ||
@@ -116,9 +120,11 @@ func TestPagesOfOperators(t *testing.T) {
 // A group is read with its notes and predictions. A note is written once; an inquiry may be repeated.
 func TestGroup(t *testing.T) {
 	const note = `{"id":"` + id + `","at":"2026-01-02T03:04:05Z","actor":"ann","note":"on Mondays"}`
-	s := serve(t, answer(200, `{"fingerprint":"0123456789abcdef","kind":"operation","cause":"panic","counts":{"open":1},"note_count":1,"links":{},"notes":[`+note+`],
+	answers := []http.HandlerFunc{answer(200, `{"fingerprint":"0123456789abcdef","kind":"operation","cause":"panic","counts":{"open":1},"note_count":1,"links":{},"notes":[`+note+`],
 		"sample":[{"id":"`+id+`","status":"open","inquiry":{"outcome":"state","state":"tried","same_content":true,"authoritative":true},"replay":{"effect":"no_op","reason":"it has it"}}],
-		"predicted":{"no_op":1}}`), answer(201, note), cut, cut, answer(202, `{"links":{}}`))
+		"predicted":{"no_op":1}}`), answer(201, note)}
+	answers = append(append(answers, slices.Repeat([]http.HandlerFunc{cut}, 2)...), answer(202, `{"links":{}}`))
+	s := serve(t, answers...)
 	c := s.client(t, client.Options{})
 	g, err := c.Group(t.Context(), "0123456789abcdef")
 	if err != nil || len(g.Notes) != 1 || g.Notes[0].Note != "on Mondays" || g.Predicted[saga.ReplayNoOp] != 1 || len(g.Sample) != 1 ||
