@@ -205,3 +205,28 @@ func TestJobCanary(t *testing.T) {
 		t.Errorf("the halt is in the audit %s times", got)
 	}
 }
+
+// A dead letter that has changed since it was selected is not replayed: somebody else has looked after it meanwhile (D5).
+func TestJobRefusesWhatHasChanged(t *testing.T) {
+	t.Parallel()
+	const n = 3
+	w := newJobWorld(t, n)
+	job := w.plan(0)
+	letter := w.letters(w.c, filterOf(w.ids[0]))[0]
+	if err := w.c.Admin().Replay(w.ctx(10*time.Second), coordinator.LetterParams{Actor: "bob", DeadLetter: letter.ID, Reason: "to see"}); err != nil {
+		t.Fatal(err)
+	}
+	w.until("it has failed again", func() bool {
+		now := w.letters(w.c, filterOf(w.ids[0]))[0]
+		return now.Status == saga.DeadLetterOpen && now.Version > letter.Version
+	})
+	w.repaired.Store(true)
+	job = w.state(w.must(job, saga.JobCommandStart), saga.JobFinished)
+	if job.Items[saga.JobItemVerified] != n-1 || job.Items[saga.JobItemRefused] != 1 {
+		t.Errorf("finished with %v", job.Items)
+	}
+	items, err := w.c.Admin().JobItems(w.ctx(10*time.Second), job.ID, "", dlq.JobItemFilter{State: saga.JobItemRefused})
+	if err != nil || len(items) != 1 || items[0].DeadLetter != letter.ID || items[0].Code != "stale" {
+		t.Errorf("refused: %+v, %v", items, err)
+	}
+}
