@@ -40,8 +40,11 @@ func TestDispatchedOnlyWhileRunning(t *testing.T) {
 		seq   int
 		want  string
 	}{
-		{saga.JobPlanned, 1, dlq.CodeMoved}, {saga.JobRunning, 1, ""}, {saga.JobRunning, 1, dlq.CodeMoved},
-		{saga.JobPaused, 2, dlq.CodeMoved}, {saga.JobRunning, 2, ""},
+		{saga.JobPlanned, 1, dlq.CodeMoved},
+		{saga.JobRunning, 1, ""},
+		{saga.JobRunning, 1, dlq.CodeMoved},
+		{saga.JobPaused, 2, dlq.CodeMoved},
+		{saga.JobRunning, 2, ""},
 	} {
 		within(func(tx pgx.Tx) error {
 			_, err := dlq.MoveJobTx(t.Context(), tx, job.ID, step.state, "", false)
