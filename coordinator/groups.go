@@ -77,7 +77,7 @@ func (a Admin) InquireGroup(ctx context.Context, p GroupParams) error {
 			open = append(open, sample[i])
 		}
 	}
-	if err == nil && len(open) > 0 {
+	if err == nil {
 		err = a.c.inquire(ctx, open, entry)
 	}
 	return a.recordRefusal(ctx, entry, err)

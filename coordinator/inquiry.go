@@ -76,7 +76,7 @@ func (c *Coordinator) inquire(ctx context.Context, letters []dlq.DeadLetter, ent
 		}
 	}
 	if len(again) == 0 {
-		return nil
+		return dlq.InsertAudit(ctx, c.cfg.Pool, entry)
 	}
 	var batch pgx.Batch
 	dlq.QueueAudit(&batch, entry)

@@ -164,14 +164,21 @@ func TestInquiryWithoutAnswer(t *testing.T) {
 	_, letter := w.buriedBy(c, "stock")
 	stop()
 	w.inquire(c, letter.ID)
-	for range 3 { // clicks that come too soon send nothing
+	var question string
+	if err := w.pool.QueryRow(w.ctx(10*time.Second), `SELECT question FROM inquiries`).Scan(&question); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // clicks that come too soon send nothing, and are in the audit (D6)
 		w.inquire(c, letter.ID)
 	}
 	if d := w.detail(c, letter.ID); d.Inquiry == nil || d.Inquiry.Answered() || d.Replay.Effect != saga.ReplayUnknown {
 		t.Errorf("%+v, %+v", d.Inquiry, d.Replay)
 	}
-	if n := w.count(`SELECT count(*) FROM audit WHERE action = 'inquire'`); n != 1 {
-		t.Errorf("%d inquiries were sent", n)
+	if n := w.count(`SELECT count(*) FROM audit WHERE action = 'inquire'`); n != 4 {
+		t.Errorf("%d inquiries are in the audit", n)
+	}
+	if n := w.count(`SELECT count(*) FROM inquiries WHERE question = $1`, question); n != 1 {
+		t.Error("a second question was sent")
 	}
 	if _, err := w.pool.Exec(w.ctx(10*time.Second), `UPDATE inquiries SET question = 'another'`); err != nil {
 		t.Fatal(err)
