@@ -105,8 +105,9 @@ type ExternalTCC[In, Out any] struct {
 	Lease      time.Duration
 }
 
-// ExternalPivot is an action of steps of kind pivot. A fence that finds the effect done lets the transaction commit. The
-// rest is as in External.
+// ExternalPivot is an action of steps of kind pivot. A fence that finds the effect done lets the transaction commit. Do,
+// Inquire and Void are required: while the outcome is open only the fence's proof decides (S2.6), and no operator may give
+// a fence up (S2.13). So Inquire must not go on answering FoundUndecided. The rest is as in External.
 type ExternalPivot[In, Out any] struct {
 	Do         DoFunc[In, Out]
 	Inquire    InquireFunc[In, Out]
@@ -142,7 +143,9 @@ func (x ExternalTCC[In, Out]) compile() handler {
 func (x ExternalPivot[In, Out]) compile() handler {
 	h := compileExternal(saga.KindPivot, x.Do, nil, nil, x.Inquire, x.Void, x.Idempotent, x.Lease)
 	h.require(saga.PhaseTry, "Do", x.Do != nil)
-	h.phases = append(h.phases, saga.PhaseCancel) // the fence of a try in doubt: it asks, and voids
+	h.require(saga.PhaseCancel, "Inquire", x.Inquire != nil) // the fence of a try in doubt: it asks, and voids
+	h.needs("Void", x.Void != nil)
+	h.why = fenceNeedsProof
 	return h
 }
 
@@ -222,9 +225,19 @@ func prepareSettle[In, Out any](f UndoFunc[In, Out], op Operation, input In, b w
 	return func(ctx context.Context) error { return f(ctx, c) }, nil
 }
 
+// fenceNeedsProof says why a pivot needs what other external effects may lack, and what to do without.
+const fenceNeedsProof = "only downstream can tell what became of a pivot in doubt, and refuse it for ever, " +
+	"so without them its fence never ends and no operator can end it (S2.6, S2.13); " +
+	"add them, or make the step one of kind saga, whose cancel an operator can give up"
+
 // require notes a function that a handler needs for a phase.
 func (h *handler) require(phase saga.Phase, name string, has bool) {
 	h.phases = append(h.phases, phase)
+	h.needs(name, has)
+}
+
+// needs notes a function that a handler cannot do without.
+func (h *handler) needs(name string, has bool) {
 	if !has {
 		h.missing = append(h.missing, name)
 	}

@@ -87,7 +87,7 @@ func (d *downstream) voidFunc() participant.VoidFunc[int] {
 // can says what downstream can do.
 type can struct{ inquire, void, idempotent bool }
 
-// handle adds an action of every kind, named like it.
+// handle adds an action of every kind that may be so, named like it.
 func (d *downstream) handle(p *participant.Participant, c can) {
 	x := participant.External[int, string]{Do: d.doFunc(), Undo: d.undoFunc("undo"), Idempotent: c.idempotent, Lease: time.Hour}
 	if c.inquire {
@@ -100,7 +100,9 @@ func (d *downstream) handle(p *participant.Participant, c can) {
 	participant.Handle(p, "tcc", participant.ExternalTCC[int, string]{
 		Do: x.Do, Confirm: d.undoFunc("confirm"), Cancel: x.Undo, Inquire: x.Inquire, Void: x.Void, Idempotent: x.Idempotent, Lease: x.Lease,
 	})
-	participant.Handle(p, "pivot", participant.ExternalPivot[int, string]{Do: x.Do, Inquire: x.Inquire, Void: x.Void, Idempotent: x.Idempotent, Lease: x.Lease})
+	if c.inquire && c.void {
+		participant.Handle(p, "pivot", participant.ExternalPivot[int, string]{Do: x.Do, Inquire: x.Inquire, Void: x.Void, Idempotent: x.Idempotent, Lease: x.Lease})
+	}
 	participant.Handle(p, "retriable", participant.ExternalRetriable[int, string]{Do: x.Do, Inquire: x.Inquire, Idempotent: x.Idempotent, Lease: x.Lease})
 }
 
@@ -157,7 +159,7 @@ func TestExternal(t *testing.T) {
 		}
 		return fmt.Sprint("charged ", c.Input), nil
 	}
-	d.handle(p, can{})
+	d.handle(p, can{inquire: true, void: true})
 	k.run(p)
 	for _, kind := range []saga.Kind{saga.KindSaga, saga.KindTCC, saga.KindPivot, saga.KindRetriable} {
 		try := k.external(kind, saga.PhaseTry)
@@ -232,7 +234,7 @@ func TestExternalOutcomes(t *testing.T) {
 				}
 				return "", test.err
 			}}
-			d.handle(p, can{idempotent: test.idempotent})
+			d.handle(p, can{inquire: true, void: true, idempotent: test.idempotent})
 			k.run(p)
 			try := k.external(test.kind, saga.PhaseTry)
 			r := k.do(try)
@@ -304,6 +306,7 @@ func TestExternalLeaseOver(t *testing.T) {
 	all := []saga.Kind{saga.KindSaga, saga.KindTCC, saga.KindPivot, saga.KindRetriable}
 	undone := []saga.Kind{saga.KindSaga, saga.KindTCC}
 	fenced := []saga.Kind{saga.KindSaga, saga.KindTCC, saga.KindPivot}
+	unfenced := []saga.Kind{saga.KindSaga, saga.KindTCC, saga.KindRetriable}
 	for _, test := range []struct {
 		name       string
 		kinds      []saga.Kind
@@ -325,19 +328,19 @@ func TestExternalLeaseOver(t *testing.T) {
 		{"try, silent, idempotent", all, saga.PhaseTry, silent, true, false, nil, saga.OutcomeDone, "", "tried", "inquire try, do try"},
 		{"try, refused", fenced, saga.PhaseTry, declined, true, false, nil, saga.OutcomeRefused, "declined", "refused", "inquire try"},
 		{"try, refused, retriable", all[3:], saga.PhaseTry, declined, true, false, nil, saga.OutcomeFault, saga.FaultRefusedPhaseTwo, "trying", "inquire try"},
-		{"try, cannot be asked", all, saga.PhaseTry, nil, false, false, nil, saga.OutcomeUnknown, "", "trying", ""},
-		{"try, cannot be asked, idempotent", all, saga.PhaseTry, nil, true, false, nil, saga.OutcomeDone, "", "tried", "do try"},
+		{"try, cannot be asked", unfenced, saga.PhaseTry, nil, false, false, nil, saga.OutcomeUnknown, "", "trying", ""},
+		{"try, cannot be asked, idempotent", unfenced, saga.PhaseTry, nil, true, false, nil, saga.OutcomeDone, "", "tried", "do try"},
 
 		{"cancel, done", undone, saga.PhaseCancel, happened, false, false, nil, saga.OutcomeDone, "", "cancelled", "inquire try, undo try"},
 		{"fence, done", all[2:3], saga.PhaseCancel, happened, false, false, nil, saga.OutcomeFault, saga.FaultContradicts, "tried", "inquire try"},
 		{"cancel, absent", fenced, saga.PhaseCancel, absent, false, false, nil, saga.OutcomeDone, "", "cancelled", "inquire try, void try"},
-		{"cancel, absent, cannot void", fenced, saga.PhaseCancel, absent, false, true, nil, saga.OutcomeUnknown, "", "trying", "inquire try"},
+		{"cancel, absent, cannot void", undone, saga.PhaseCancel, absent, false, true, nil, saga.OutcomeUnknown, "", "trying", "inquire try"},
 		{"cancel, absent, does not void", fenced, saga.PhaseCancel, absent, false, false, errLost, saga.OutcomeRetry, saga.CodeError, "trying", "inquire try, void try"},
 		{"cancel, absent, void refuses", fenced, saga.PhaseCancel, absent, false, false, participant.Refuse("no", nil), saga.OutcomeFault, saga.FaultRefusedPhaseTwo, "trying", "inquire try, void try"},
 		{"cancel, undecided", fenced, saga.PhaseCancel, undecided, true, false, nil, saga.OutcomeUnknown, "", "trying", "inquire try"},
 		{"cancel, silent", fenced, saga.PhaseCancel, silent, true, false, nil, saga.OutcomeRetry, saga.CodeError, "trying", "inquire try"},
-		{"cancel, refused", fenced, saga.PhaseCancel, declined, false, true, nil, saga.OutcomeDone, "", "refused", "inquire try"},
-		{"cancel, cannot be asked", fenced, saga.PhaseCancel, nil, true, false, nil, saga.OutcomeUnknown, "", "trying", ""},
+		{"cancel, refused", fenced, saga.PhaseCancel, declined, false, false, nil, saga.OutcomeDone, "", "refused", "inquire try"},
+		{"cancel, cannot be asked", undone, saga.PhaseCancel, nil, true, false, nil, saga.OutcomeUnknown, "", "trying", ""},
 
 		{"confirm", undone, saga.PhaseConfirm, happened, true, false, nil, saga.OutcomeFault, saga.FaultNotTried, "trying", ""},
 	} {
@@ -486,7 +489,7 @@ func TestExternalOutage(t *testing.T) {
 	k := newKit(t)
 	p := k.new()
 	d := &downstream{}
-	d.handle(p, can{}) // it cannot be asked: losing the answer would make it unknown
+	d.handle(p, can{inquire: true, void: true}) // losing the answer would make somebody ask
 	participant.OnPoint(p, func(point string, _ saga.Command) {
 		if point == participant.PointRan {
 			if _, err := k.pool.Exec(context.Background(), "SELECT 1"); err != nil { // an idle connection is there to be cut
@@ -596,25 +599,28 @@ func TestExternalWrongCommands(t *testing.T) {
 	}
 }
 
-// A lease shorter than Do may take, and a missing function, are mistakes of the program.
+// A lease shorter than Do may take, and a missing function, are mistakes of the program. A pivot needs Inquire and Void: its
+// fence ends by proof only (S2.6), and no operator may give it up (S2.13).
 func TestExternalMistakes(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
 	p := k.new()
 	d := &downstream{}
-	do, undo := d.doFunc(), d.undoFunc("undo")
+	do, undo, inquire, void := d.doFunc(), d.undoFunc("undo"), d.inquireFunc(), d.voidFunc()
 	for want, h := range map[string]participant.Handler{
-		"Lease is 30s, but":           participant.External[int, string]{Do: do, Undo: undo, Lease: participant.DefaultHandlerTimeout},
-		"saga and has no [Do Undo]":   participant.External[int, string]{},
-		"tcc and has no [Confirm]":    participant.ExternalTCC[int, string]{Do: do, Cancel: undo},
-		"pivot and has no [Do]":       participant.ExternalPivot[int, string]{},
-		"retriable and has no [Do] f": participant.ExternalRetriable[int, string]{},
+		"Lease is 30s, but":         participant.External[int, string]{Do: do, Undo: undo, Lease: participant.DefaultHandlerTimeout},
+		"saga and has no [Do Undo]": participant.External[int, string]{},
+		"tcc and has no [Confirm]":  participant.ExternalTCC[int, string]{Do: do, Cancel: undo},
+		"pivot and has no [Do Inquire Void] function: only downstream can tell": participant.ExternalPivot[int, string]{},
+		"pivot and has no [Inquire] function: only downstream":                  participant.ExternalPivot[int, string]{Do: do, Void: void},
+		"pivot and has no [Void] function: only downstream":                     participant.ExternalPivot[int, string]{Do: do, Inquire: inquire},
+		"retriable and has no [Do] f":                                           participant.ExternalRetriable[int, string]{},
 	} {
 		if message := panicOf(func() { participant.Handle(p, "x", h) }); !strings.Contains(message, want) {
 			t.Errorf("want a panic with %q, got %q", want, message)
 		}
 	}
-	participant.Handle(p, "ok", participant.ExternalPivot[int, string]{Do: do})
+	participant.Handle(p, "ok", participant.ExternalPivot[int, string]{Do: do, Inquire: inquire, Void: void})
 	if !slices.Contains(p.Actions(), "ok") {
 		t.Error("the action is missing")
 	}

@@ -107,6 +107,7 @@ type handler struct {
 	kind    saga.Kind
 	phases  []saga.Phase // that the kind calls user code for
 	missing []string     // functions that are required
+	why     string       // they are; empty: the kind says so
 
 	// Inside of the local transaction; nil if external is set.
 	try     func(ctx context.Context, tx pgx.Tx, op Operation, b wire.Body) (saga.Payload, error)

@@ -59,7 +59,11 @@ func Handle(p *Participant, action string, h Handler) {
 	}
 	compiled := h.compile()
 	if len(compiled.missing) > 0 {
-		panic(fmt.Sprintf("participant: action %s is of kind %s and has no %v function", action, compiled.kind, compiled.missing))
+		problem := fmt.Sprintf("participant: action %s is of kind %s and has no %v function", action, compiled.kind, compiled.missing)
+		if compiled.why != "" {
+			problem += ": " + compiled.why
+		}
+		panic(problem)
 	}
 	if x := compiled.external; x != nil {
 		if err := x.checkLease(p.cfg.HandlerTimeout); err != nil {

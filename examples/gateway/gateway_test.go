@@ -113,6 +113,9 @@ func TestCancelAfterALostAnswer(t *testing.T) {
 func TestFenceAfterALostAnswer(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, lost gateway.When, g *gateway.Gateway) {
+		if !g.CanInquire {
+			return // no pivot can be made of such a gateway
+		}
 		k := newKit(t, g)
 		x := adapt(k.payments().Charge(), g)
 		k.serve(participant.ExternalPivot[gateway.Charge, gateway.Receipt]{
@@ -123,8 +126,6 @@ func TestFenceAfterALostAnswer(t *testing.T) {
 		s.want(s.send(saga.PhaseTry), saga.OutcomeRetry, saga.CodeError)
 		fence := s.end(saga.PhaseCancel)
 		switch {
-		case !g.CanInquire:
-			s.want(fence, saga.OutcomeUnknown, "")
 		case lost == gateway.Before:
 			s.want(fence, saga.OutcomeDone, "")
 			s.want(s.end(saga.PhaseTry), saga.OutcomeHanging, "")
