@@ -36,7 +36,7 @@ func (c *Coordinator) takeReply(ctx context.Context, d *bus.Delivery) {
 		}
 		reply = undecodableReply(reply, undecodable)
 	} else {
-		c.heard.note(reply.Participant, c.store.clock.now())
+		c.heard.note(&reply, c.store.clock.now())
 	}
 	it := &item{id: reply.Transaction, event: saga.Replied{Reply: reply}, source: d.Message}
 	it.done = func(o outcome) {

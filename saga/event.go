@@ -13,9 +13,9 @@ type Submitted struct{}
 type Replied struct{ Reply Reply }
 
 // Woken says that time has passed: attempts may have timed out, retries, a delayed start or the deadline
-// may be due. Heard holds, by participant, when its last reply arrived: an attempt that timed out counts
-// towards exhaustion only if the participant answered others meanwhile (S2.8).
-type Woken struct{ Heard map[string]time.Time }
+// may be due. Heard holds what was heard of each participant: an attempt that timed out counts towards exhaustion only if
+// its participant answered other operations meanwhile (S2.8).
+type Woken struct{ Heard map[string]Heard }
 
 // CancelRequested is a client's wish to cancel (S2.9).
 type CancelRequested struct{ Reason string }

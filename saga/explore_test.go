@@ -137,9 +137,9 @@ func pointEvents(def *saga.Definition, p point, slots []slot) []namedEvent {
 	}
 	if !p.wake.IsZero() {
 		at := later(p.wake, p.now)
-		heard := map[string]time.Time{}
+		heard := map[string]saga.Heard{}
 		for _, s := range def.Steps {
-			heard[s.Participant] = at
+			heard[s.Participant] = saga.Heard{}.After(saga.OperationKey{}, at)
 		}
 		events = append(events, namedEvent{"wake when due (heard)", saga.Woken{Heard: heard}, at},
 			namedEvent{"wake when due", saga.Woken{}, at})

@@ -101,7 +101,7 @@ func TestParkLeavesAClosedTryAlone(t *testing.T) {
 	p.step(open, saga.Submitted{})
 	p.step(open, saga.Replied{Reply: answer(p.def, p.tx, "a", saga.PhaseTry, saga.OutcomeRetry)})
 	p.now = p.now.Add(time.Second)
-	p.step(shut{}, saga.Woken{Heard: map[string]time.Time{"y": p.now}}) // a is due again, and b is exhausted
+	p.step(shut{}, saga.Woken{Heard: map[string]saga.Heard{"y": saga.Heard{}.After(saga.OperationKey{}, p.now)}}) // a is due again, and b is exhausted
 	p.expect(saga.StatusCancelling, "a is closed", p.tx.Steps[0].Try.State == saga.OperationClosed)
 	p.now = p.now.Add(time.Minute)
 	e := p.step(open, saga.Woken{})
@@ -116,7 +116,7 @@ func TestParkedRetryIsOvertaken(t *testing.T) {
 	p.step(all, saga.Submitted{})
 	p.now = p.tx.Steps[0].Try.NextAt
 	p.tx.Steps[0].Try.State = saga.OperationWaiting // a's retry is due, b's only attempt ends
-	e := p.step(shut{{"b", saga.PhaseCancel}: true, {"a", saga.PhaseCancel}: true}, saga.Woken{Heard: map[string]time.Time{"y": p.now}})
+	e := p.step(shut{{"b", saga.PhaseCancel}: true, {"a", saga.PhaseCancel}: true}, saga.Woken{Heard: map[string]saga.Heard{"y": saga.Heard{}.After(saga.OperationKey{}, p.now)}})
 	p.expect(saga.StatusCancelling, "both are cancelled", len(e.Commands) == 2 && p.tx.Steps[0].Try.State == saga.OperationClosed)
 }
 

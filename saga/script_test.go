@@ -45,7 +45,7 @@ func TestScripts(t *testing.T) {
 
 // playScript runs every command and returns the text with the answers that the code gives.
 func playScript(t *testing.T, file, text string) string {
-	s := &story{t: t, now: begin, heard: map[string]time.Time{}, sent: map[string]saga.Command{}}
+	s := &story{t: t, now: begin, heard: map[string]saga.Heard{}, sent: map[string]saga.Command{}}
 	var out strings.Builder
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	commands := 0
@@ -82,7 +82,7 @@ type story struct {
 	tx    saga.Transaction
 	wake  time.Time
 	now   time.Time
-	heard map[string]time.Time
+	heard map[string]saga.Heard
 	sent  map[string]saga.Command // the last command of each operation
 }
 
@@ -99,7 +99,7 @@ func (s *story) run(cmd, more []string) string {
 		s.now = now
 		return s.run(args[1:], more)
 	case "heard":
-		s.heard[args[0]] = s.now
+		s.heard[args[0]] = s.heard[args[0]].After(saga.OperationKey{}, s.now)
 		return ""
 	case "next":
 		s.must(!s.wake.IsZero(), "nothing is due")
@@ -113,7 +113,7 @@ func (s *story) run(cmd, more []string) string {
 	case "reply":
 		r := s.reply(args)
 		answer := s.step(saga.Replied{Reply: r})
-		s.heard[r.Participant] = s.now
+		s.heard[r.Participant] = s.heard[r.Participant].After(r.Key(), s.now)
 		return answer
 	case "cancel":
 		return s.step(saga.CancelRequested{Reason: strings.Join(args, " ")})

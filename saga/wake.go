@@ -1,7 +1,5 @@
 package saga
 
-import "time"
-
 // Time passing: delayed starts, deadlines, attempt timeouts and retries that are due.
 
 func (m *machine) wake(ev Woken) error {
@@ -36,7 +34,7 @@ const (
 // exhaustion only if the participant answered others meanwhile; the silence of a whole participant is an
 // outage, whose victims wait, unless their step asks for a person at once. What must go forward never exhausts by
 // silence (S2.8).
-func (m *machine) timeOut(step int, op *Operation, heard map[string]time.Time) {
+func (m *machine) timeOut(step int, op *Operation, heard map[string]Heard) {
 	s := &m.def.Steps[step]
 	silence := Reply{
 		Outcome: OutcomeUnknown, Code: codeTimeout, Attempt: op.Attempt,
@@ -45,7 +43,9 @@ func (m *machine) timeOut(step int, op *Operation, heard map[string]time.Time) {
 	m.attemptEnded(step, op, silence)
 	op.postpone(WaitBackoff, m.now.Add(m.delay(step, op)))
 	mayExhaust := op.Phase == PhaseTry && s.Kind.cancellable()
-	if !mayExhaust || op.Attempt <= op.CountedTo || !heard[s.Participant].After(op.SentAt) && s.Retry.Strategy != StrategyDeadLetter {
+	own := OperationKey{Tenant: m.tx.Tenant, Transaction: m.tx.ID, Step: s.Name, Phase: op.Phase}
+	outage := !heard[s.Participant].Others(own).After(op.SentAt)
+	if !mayExhaust || op.Attempt <= op.CountedTo || outage && s.Retry.Strategy != StrategyDeadLetter {
 		return
 	}
 	op.Counted++

@@ -28,7 +28,7 @@ type world struct {
 	last     map[slot]saga.Command          // the last command of each operation
 	letters  map[slot]saga.DeadLetterStatus // dead letters
 	toCancel map[string]bool                // the cancel set, once cancel is decided
-	heard    map[string]time.Time           // last reply of each participant
+	heard    map[string]saga.Heard          // last replies of each participant
 	moods    *rapid.Generator[mood]
 	seen     func(what string)   // counts what the test met
 	behind   func(a, b int) bool // whether step a comes after step b, directly or not
@@ -37,7 +37,7 @@ type world struct {
 func newWorld(t *rapid.T) *world {
 	w := &world{
 		t: t, def: drawDefinition(t), now: begin, rows: map[string]*modelRow{}, last: map[slot]saga.Command{},
-		letters: map[slot]saga.DeadLetterStatus{}, heard: map[string]time.Time{}, seen: func(string) {},
+		letters: map[slot]saga.DeadLetterStatus{}, heard: map[string]saga.Heard{}, seen: func(string) {},
 	}
 	for _, s := range w.def.Steps {
 		w.rows[s.Name] = &modelRow{state: saga.BarrierAbsent}
@@ -156,7 +156,7 @@ func (w *world) deliver(c saga.Command, m mood) saga.Reply {
 // reply brings a reply to the coordinator.
 func (w *world) reply(r saga.Reply) {
 	w.step(saga.Replied{Reply: r})
-	w.heard[r.Participant] = w.now
+	w.heard[r.Participant] = w.heard[r.Participant].After(r.Key(), w.now)
 }
 
 func (w *world) must(ok bool, format string, args ...any) {

@@ -39,8 +39,8 @@ type engine struct {
 	letters      []*dlq.DeadLetter                  // in the order they were made
 	approvals    []*dlq.Approval                    // in the order they were made
 	audit        []dlq.AuditEntry
-	pauses       []coordinator.Paused // the oldest first
-	heard        map[string]time.Time // when each participant replied last (S2.8)
+	pauses       []coordinator.Paused  // the oldest first
+	heard        map[string]saga.Heard // when each participant replied last (S2.8)
 	participants map[string]executor
 	steps        map[stepKey][]saga.Command // steps in hand, and the commands that wait for them
 	faults       []*fault
@@ -75,7 +75,7 @@ func newEngine(mistake func(string)) *engine {
 	e := &engine{
 		mistake: mistake, caller: coordinator.Caller{Tenant: "default", Client: "anonymous"},
 		now: wallClock(), rnd: rand.New(rand.NewPCG(1, 1)), changed: make(chan struct{}), // the same delays in every run
-		transactions: map[saga.ID]*kept{}, requests: map[string]*kept{}, heard: map[string]time.Time{},
+		transactions: map[saga.ID]*kept{}, requests: map[string]*kept{}, heard: map[string]saga.Heard{},
 		participants: map[string]executor{}, steps: map[stepKey][]saga.Command{}, told: map[string]bool{},
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
@@ -223,7 +223,7 @@ func (e *engine) answer(cmd saga.Command, reply saga.Reply) {
 	}
 	e.agenda.add(e.now, func() {
 		e.tick() // it comes after whatever was sent before
-		e.heard[reply.Participant] = e.now
+		e.heard[reply.Participant] = e.heard[reply.Participant].After(reply.Key(), e.now)
 		_ = e.judge(e.transactions[reply.Transaction], saga.Replied{Reply: reply}, nil, 0) // an incident is noted
 	})
 }

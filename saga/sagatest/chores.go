@@ -2,6 +2,7 @@ package sagatest
 
 import (
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/sagacity-tx/sagacity/saga"
@@ -43,11 +44,7 @@ func (c *coordinator) wakeDue() {
 	d.commit(c.process, claim, func() {}, func(err error) {
 		if err == nil {
 			for _, id := range due {
-				heard := make(map[string]time.Time, len(c.heard))
-				for name, at := range c.heard {
-					heard[name] = at
-				}
-				c.offer(&item{id: id, event: saga.Woken{Heard: heard}, done: func(outcome) {}})
+				c.offer(&item{id: id, event: saga.Woken{Heard: maps.Clone(c.heard)}, done: func(outcome) {}})
 			}
 		}
 		c.after(timerInterval, c.armTimer)

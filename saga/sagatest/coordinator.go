@@ -18,7 +18,7 @@ type coordinator struct {
 	parts    []*batch // of a batch that failed, still to be tried one by one
 	busy     bool
 	cache    map[saga.ID]*record
-	heard    map[string]time.Time
+	heard    map[string]saga.Heard
 	floor    saga.ID
 	relay    *publisher
 	gate     *gate
@@ -57,7 +57,7 @@ func newCoordinator(w *world, name string) *coordinator {
 func (c *coordinator) begin() {
 	w := c.w
 	c.queue, c.parts, c.busy, c.stopping = nil, nil, false, false
-	c.cache, c.heard = map[saga.ID]*record{}, map[string]time.Time{}
+	c.cache, c.heard = map[saga.ID]*record{}, map[string]saga.Heard{}
 	c.drift = w.between(-driftMax, driftMax)
 	c.timerAt = 0
 	c.floor = noID
@@ -129,10 +129,8 @@ func (c *coordinator) takeReply(d *delivery) {
 		d.term() // set aside with its exact bytes (C5)
 		return
 	}
-	c.heard[reply.Participant] = c.clock()
-	if heard := c.w.heard[reply.Participant]; c.clock().After(heard) {
-		c.w.heard[reply.Participant] = c.clock()
-	}
+	c.heard[reply.Participant] = c.heard[reply.Participant].After(reply.Key(), c.clock())
+	c.w.hear(&reply, c.clock())
 	c.w.note(reply.Transaction, c.name, "receives %s", replyText{reply})
 	it := &item{id: reply.Transaction, event: saga.Replied{Reply: reply}}
 	it.done = func(o outcome) {

@@ -83,7 +83,7 @@ type world struct {
 
 	statuses  map[saga.Status]int // of transactions when everything has ended
 	histories map[saga.ID]*history
-	heard     map[string]time.Time // when any coordinator got a participant's last reply, by the database's clock
+	heard     map[heardKey]time.Time // when any coordinator got the last reply to an operation, by the database's clock
 	disaster  disaster
 	detected  map[string]int
 	touched   []saga.ID
@@ -110,7 +110,7 @@ func newWorld(o Options) *world {
 		mode: o.Mode, sabotage: o.Sabotage, rnd: rand.New(rand.NewPCG(o.Seed, 0x5a6ac17)), coverage: Coverage{},
 		numbers: map[string]int{}, orders: map[saga.ID]*order{}, moods: map[suspectKey]mood{}, replays: map[suspectKey]int{},
 		gone: map[saga.ID]bool{}, forged: map[saga.ID]bool{}, histories: map[saga.ID]*history{}, statuses: map[saga.Status]int{},
-		detected: map[string]int{}, heard: map[string]time.Time{}, waits: map[saga.Wait]int{},
+		detected: map[string]int{}, heard: map[heardKey]time.Time{}, waits: map[saga.Wait]int{},
 		tracing: o.Trace, traceOf: o.TraceOf,
 	}
 	if w.mode == "" {

@@ -3,6 +3,7 @@ package sagatest
 import (
 	"bytes"
 	"slices"
+	"time"
 
 	"github.com/sagacity-tx/sagacity/saga"
 )
@@ -103,6 +104,30 @@ func cancellable(k saga.Kind) bool { return k == saga.KindSaga || k == saga.Kind
 // codeTimeout is what Step calls an attempt without a reply.
 const codeTimeout = "timeout"
 
+// heardKey names an operation of a participant.
+type heardKey struct {
+	participant string
+	operation   saga.OperationKey
+}
+
+// hear notes when a reply came.
+func (w *world) hear(r *saga.Reply, at time.Time) {
+	key := heardKey{r.Participant, r.Key()}
+	if at.After(w.heard[key]) {
+		w.heard[key] = at
+	}
+}
+
+// answersOthers reports whether a participant has answered another operation since an instant.
+func (w *world) answersOthers(participant string, than saga.OperationKey, since time.Time) bool {
+	for key, at := range w.heard {
+		if key.participant == participant && key.operation != than && at.After(since) {
+			return true
+		}
+	}
+	return false
+}
+
 // checkExhausted: an attempt without a reply counts only if its participant answered others since it was sent, or its step
 // asks for a person at once (S2.8).
 func (w *world) checkExhausted(def *saga.Definition, j *judged, must mustFunc) {
@@ -119,8 +144,11 @@ func (w *world) checkExhausted(def *saga.Definition, j *judged, must mustFunc) {
 			j.before.Cause != j.after.Cause
 		died := before.State != saga.OperationDead && after.State == saga.OperationDead && after.LastCode == codeTimeout
 		asked := def.Steps[i].Retry.Strategy == saga.StrategyDeadLetter && cancellable(def.Steps[i].Kind)
-		must(!exhausted && !died || asked || w.heard[def.Steps[i].Participant].After(before.SentAt), "S2.8",
-			"%s is exhausted by silence: nothing was heard of %s since %s", def.Steps[i].Name, def.Steps[i].Participant, before.SentAt)
+		if (exhausted || died) && !asked {
+			own := saga.OperationKey{Tenant: j.after.Tenant, Transaction: j.after.ID, Step: def.Steps[i].Name, Phase: saga.PhaseTry}
+			must(w.answersOthers(def.Steps[i].Participant, own, before.SentAt), "S2.8",
+				"%s is exhausted by silence: no other operation of %s was answered since %s", def.Steps[i].Name, def.Steps[i].Participant, before.SentAt)
+		}
 		settle := (*was)[i].Settle.State != saga.OperationDead && (*is)[i].Settle.State == saga.OperationDead
 		must(!settle && (!died || cancellable(def.Steps[i].Kind)), "S2.8", "%s must go on, and is exhausted by silence", def.Steps[i].Name)
 	}

@@ -233,11 +233,11 @@ func (m *Model) rowMoves(id uint32, isLate bool) []rowMove {
 
 // heard is a wake at which every participant has answered somebody since the attempt was sent.
 func heard(def *saga.Definition) saga.Woken {
-	at := make(map[string]time.Time)
+	of := make(map[string]saga.Heard)
 	for _, s := range def.Steps {
-		at[s.Participant] = begin.Add(time.Second)
+		of[s.Participant] = saga.Heard{}.After(saga.OperationKey{}, begin.Add(time.Second))
 	}
-	return saga.Woken{Heard: at}
+	return saga.Woken{Heard: of}
 }
 
 // onReply returns the row that follows a reply to a step.
