@@ -69,6 +69,8 @@ func (m *machine) mergeReservation(step int, op *Operation, r Reply) bool {
 	case r.Outcome == OutcomeReserved:
 		op.Reserved = true
 		m.edited(step, op)
+	case r.Attempt < op.Attempt: // it was asked again since, and a copy of this would withdraw that, too
+		m.effects.Unexpected = UnexpectedOldAttempt
 	case r.Outcome == OutcomeState && r.State != BarrierAbsent,
 		r.Outcome == OutcomeFault && (r.Code == FaultConflict || r.Code == FaultPastRetention):
 		m.withdraw(step, op, r)
@@ -78,8 +80,9 @@ func (m *machine) mergeReservation(step int, op *Operation, r Reply) bool {
 	return true
 }
 
-// withdraw ends an edit that the participant has proved impossible: the phase is recorded there, so that no copy of the
-// reservation can succeed any more.
+// withdraw ends an edit that the participant cannot reserve: the phase is recorded there, or its try's lease is held. A lease
+// may end with nothing recorded, and then a late copy of the reservation succeeds all the same: what is sent before it is
+// answered superseded, and can be edited again.
 func (m *machine) withdraw(step int, op *Operation, r Reply) {
 	m.effects.Edits = append(m.effects.Edits, EditChange{
 		Step: m.def.Steps[step].Name, Phase: op.Phase, Revision: op.Revision + 1, Withdrawn: true,

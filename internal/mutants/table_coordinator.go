@@ -9,6 +9,7 @@ const (
 	judge            = "saga/judge.go"
 	commit           = "saga/commit.go"
 	submission       = "saga/submission_judge.go"
+	approval         = "saga/approval.go"
 	lettersSQL       = "dlq/sql.go"
 	lettersSchema    = "migrations/dlq/00001_dead_letters.sql"
 )
@@ -19,9 +20,10 @@ var (
 		"TestAfterCommit", "TestAfterDoubt", "TestAcknowledge")
 	stale = tests("./coordinator", "TestStaleReply", "TestStaleDuplicateReply", "TestStaleReplyAfterDecision", "TestStaleContradiction",
 		"TestStaleCancel", "TestStaleCancelOfFencedPivot", "TestStaleWake", "TestStaleReplay")
-	several = tests("./coordinator", "TestTwoCoordinators", "TestThreeCoordinators")
-	unknown = tests("./coordinator", "TestUnknownCommits", "TestUnknownReplay", "TestUnknownSubmission")
-	keys    = tests("./coordinator", "TestRequestKeys", "TestOwnIDs", "TestOwnIDsWithKeys", "TestRepetitionAfterItsTime")
+	several   = tests("./coordinator", "TestTwoCoordinators", "TestThreeCoordinators")
+	unknown   = tests("./coordinator", "TestUnknownCommits", "TestUnknownReplay", "TestUnknownSubmission")
+	approvals = tests("./saga", "TestJudgeApproval", "TestJudgeApprove")
+	keys      = tests("./coordinator", "TestRequestKeys", "TestOwnIDs", "TestOwnIDsWithKeys", "TestRepetitionAfterItsTime")
 )
 
 // versions are writes that are made on what was read, by several coordinators at once.
@@ -163,6 +165,24 @@ func letters() []mutant {
 			Name: "stale-look", Rule: "D2", By: []detector{judged, sim, tests("./coordinator", "TestStaleClick", "TestStaleReplay")},
 			Without: "an operator's action is carried out on a transaction that has changed since it was looked at",
 			Edits:   swap(judge, `if c.Expected != 0 && (c.Expected != c.Tx.Version || c.Changed) {`, `if c.Expected != 0 && false {`),
+		},
+		{
+			Name: "approval-needed", Rule: "D4", By: []detector{approvals, sim},
+			Without: "what nobody knows the outcome of, or somebody has edited, is replayed with nobody's approval",
+			Edits:   swap(approval, `return inDoubt(l.Outcome, l.Cause) || l.Proposal != nil`, `return inDoubt(l.Outcome, l.Cause) && l.Proposal != nil && false`),
+		},
+		{
+			Name: "approval-own", Rule: "D4", By: []detector{approvals, sim},
+			Without: "an operator approves what the same operator replays",
+			Edits:   swap(approval, `case a.Approver == r.Actor:`, `case a.Approver == r.Actor && false:`),
+		},
+		{
+			Name: "approval-binding", Rule: "D4", By: []detector{approvals, sim},
+			Without: "an approval is good for what the dead letter has become since",
+			Edits: []edit{
+				{approval, `case a.Version != is.Version:`, `case a.Version != is.Version && false:`},
+				{approval, `case a.Revision != is.Revision || a.ContentSHA256 != is.ContentSHA256:`, `case a.Revision != is.Revision && false:`},
+			},
 		},
 		{
 			Name: "one-dead-letter", Rule: "D1", By: []detector{tests("./dlq", "TestStates"), tests("./coordinator", "TestOneDeadLetterPerOperation")},

@@ -44,8 +44,7 @@ func admission() []mutant {
 			Edits:   swap(admit, `case row.PastRetention: // B7`, `case row.PastRetention && false: // B7`),
 		},
 		{
-			// Not the simulator: nobody edits bodies there, so nothing is reserved.
-			Name: "admit-superseded", Rule: "S1.5", By: []detector{rules},
+			Name: "admit-superseded", Rule: "S1.5", By: by,
 			Without: "a revision below the reserved one runs",
 			Edits: swap(admit, `case recorded.none() && cmd.Revision < recorded.MinRevision: // S1.5`,
 				`case recorded.none() && cmd.Revision < recorded.MinRevision && false:`),
@@ -159,7 +158,12 @@ func transitions() []mutant {
 		{
 			Name: "silence", Rule: "S2.8", By: by,
 			Without: "the silence of a whole participant exhausts attempts",
-			Edits:   swap(wake, ` || !heard[s.Participant].After(op.SentAt)`, ``),
+			Edits:   swap(wake, `.Others(own).After(op.SentAt)`, `.Others(own).After(op.SentAt) && false`),
+		},
+		{
+			Name: "silence-own", Rule: "S2.8", By: by,
+			Without: "what an operation says late of itself counts as its participant's answer to others",
+			Edits:   swap("saga/heard.go", `if h.of == than {`, `if h.of == than && false {`),
 		},
 		{
 			Name: "silence-phase-two", Rule: "S2.8", By: by,
@@ -263,6 +267,16 @@ func operators() []mutant {
 			Without: "a dead letter whose replay is in flight is replayed again",
 			Edits: swap(operator, `case op.State != OperationDead || op.Phase != phase:`,
 				`case op.State != OperationDead && !op.Replaying || op.Phase != phase:`),
+		},
+		{
+			Name: "edit-reserved", Rule: "S1.5", By: by,
+			Without: "an edit is sent before its participant has reserved it",
+			Edits:   swap(operator, `if !op.Reserved {`, `if !op.Reserved && false {`),
+		},
+		{
+			Name: "edit-asked-again", Rule: "S2.10", By: by,
+			Without: "a copy of the answer to a reservation withdraws the edit that was proposed since",
+			Edits:   swap("saga/edit.go", `case r.Attempt < op.Attempt:`, `case r.Attempt < op.Attempt && false:`),
 		},
 		{
 			Name: "discard-fence", Rule: "S2.13", By: by,

@@ -16,13 +16,13 @@ type bag struct {
 	w         *world
 	downUntil instant
 	wipes     int
-	dedup     map[string]dedupEntry      // by Nats-Msg-Id
-	consumers map[string]*consumer       // by name
-	answered  map[string]bool            // attempts of which a reply was stored; for the check of B5
-	accepted  map[string]bool            // ids of messages that were stored; for the check of C2
-	past      []*message                 // replies that were stored: copies of them may come at any time
-	pastOf    map[saga.ID]*[2][]*message // by transaction: those to execute, and those to inquire, which are many
-	commands  []*message                 // that were stored
+	dedup     map[string]dedupEntry          // by Nats-Msg-Id
+	consumers map[string]*consumer           // by name
+	answered  map[string]bool                // attempts of which a reply was stored; for the check of B5
+	accepted  map[string]bool                // ids of messages that were stored; for the check of C2
+	past      []*message                     // replies that were stored: copies of them may come at any time
+	pastOf    map[saga.ID]*[pasts][]*message // by transaction
+	commands  []*message                     // that were stored
 }
 
 type dedupEntry struct {
@@ -78,7 +78,7 @@ var (
 func newBag(w *world) *bag {
 	return &bag{
 		w: w, dedup: map[string]dedupEntry{}, consumers: map[string]*consumer{}, answered: map[string]bool{},
-		accepted: map[string]bool{}, pastOf: map[saga.ID]*[2][]*message{},
+		accepted: map[string]bool{}, pastOf: map[saga.ID]*[pasts][]*message{},
 	}
 }
 
@@ -158,10 +158,10 @@ func (b *bag) store(m wire.Message, about saga.ID) {
 		if len(b.past) < pastMax {
 			b.past = append(b.past, stored)
 		}
-		b.remember(about, stored)
 	} else if len(b.commands) < pastMax {
 		b.commands = append(b.commands, stored)
 	}
+	b.remember(about, stored)
 	if w.chance(messageLost) {
 		return
 	}
@@ -192,29 +192,50 @@ func (b *bag) echoCommands(n int, within time.Duration) {
 	}
 }
 
-// haunt delivers some of the replies of one transaction once more, now: those too that are still on their way.
+// echoAll delivers each of them once more.
+func (b *bag) echoAll(within time.Duration) {
+	for _, m := range b.past {
+		b.again(m, within)
+	}
+}
+
+// haunt delivers some of the messages of one transaction once more, now: those too that are still on their way.
 func (b *bag) haunt(id saga.ID, n int) {
 	past := b.pastOf[id]
 	for range n {
 		if past == nil {
 			return
 		}
-		if of := past[b.w.rnd.IntN(len(past))]; len(of) > 0 {
+		if of := past[b.w.rnd.IntN(pasts)]; len(of) > 0 {
 			b.again(of[b.w.rnd.IntN(len(of))], 100*time.Millisecond)
 		}
 	}
 }
 
-// remember keeps a reply for haunt; of many any.
+// What is kept of a transaction. Answers to inquiries are many, and those to reservations few.
+const (
+	pastReplies = iota
+	pastStates
+	pastReservations
+	pastCommands
+	pasts
+)
+
+// remember keeps a message for haunt; of many any.
 func (b *bag) remember(id saga.ID, m *message) {
 	past := b.pastOf[id]
 	if past == nil {
-		past = &[2][]*message{}
+		past = &[pasts][]*message{}
 		b.pastOf[id] = past
 	}
-	of := &past[0]
-	if first(m.Header, wire.HeaderVerb) == string(saga.VerbInquire) {
-		of = &past[1]
+	of := &past[pastReplies]
+	switch verb := first(m.Header, wire.HeaderVerb); {
+	case m.to.name != replies:
+		of = &past[pastCommands]
+	case verb == string(saga.VerbInquire):
+		of = &past[pastStates]
+	case verb == string(saga.VerbReserve):
+		of = &past[pastReservations]
 	}
 	if len(*of) < pastOfMax {
 		*of = append(*of, m)

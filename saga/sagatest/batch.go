@@ -204,6 +204,9 @@ func (r *round) add(it *item, w *write, j *saga.Judgement, err error) {
 	if it.letter != nil {
 		w.letters = append(w.letters, *it.letter)
 	}
+	if it.use != nil {
+		w.uses = append(w.uses, it.use)
+	}
 	w.incidents += len(j.Effects.Incidents)
 	w.wake = j.Effects.Wake
 	if j.Late {

@@ -36,6 +36,7 @@ type item struct {
 	stored  bool    // a commit has changed something for it, whether or not that was answered
 	version int64   // of the transaction that an operator's event is about; zero: any
 	letter  *letter // the dead letter that it is about, as the operator saw it; nil: any
+	use     *use    // the approval that it uses up; nil: none
 	done    func(outcome)
 }
 

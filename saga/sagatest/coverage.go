@@ -52,6 +52,8 @@ func eventName(ev saga.Event) string {
 		return "cancel"
 	case saga.ReplayRequested:
 		return "replay"
+	case saga.EditRequested:
+		return "edit"
 	case saga.DiscardRequested:
 		return "discard"
 	case saga.ResolveRequested:
@@ -99,7 +101,7 @@ var (
 		"", saga.StatusAccepted, saga.StatusRunning, saga.StatusConfirming, saga.StatusCancelling, saga.StatusCommitted,
 		saga.StatusCancelled, saga.StatusResolved,
 	}
-	events = []string{"submit", "wake", "cancel", "replay", "discard", "resolve"}
+	events = []string{"submit", "wake", "cancel", "replay", "edit", "discard", "resolve"}
 	states = []string{
 		"idle", "sent", "sent replaying", "waiting", "waiting replaying", "held", "held replaying", "dead", "done", "refused",
 		"hanging", "given_up", "closed",

@@ -39,7 +39,6 @@ type record struct {
 // letter is a dead letter.
 type letter struct {
 	saga.Letter
-	cause string
 	opens int // how often it was opened
 }
 
@@ -82,6 +81,7 @@ type write struct {
 	judged    []judged
 	commands  []saga.Command
 	letters   []letter // that operators' events are about, as they saw them
+	uses      []*use   // approvals that they use up
 	incidents int
 	audits    []string
 }
@@ -133,10 +133,15 @@ func (d *database) refuses(w *write) error {
 		if stored == nil || stored.tx.Version != w.before.tx.Version && !d.w.sabotaged(WithoutVersionCheck) {
 			return errConflict
 		}
-		for _, seen := range w.letters {
-			if now, _ := d.letter(open{id: stored.tx.ID, letter: seen}); now.Version != seen.Version {
+		for i, seen := range w.letters {
+			now, _ := d.letter(open{id: stored.tx.ID, letter: seen})
+			moved := slices.ContainsFunc(w.letters[:i], func(l letter) bool { return l.ID == seen.ID }) // by the same write
+			if moved || now.Version != seen.Version {
 				return errLetterMoved
 			}
+		}
+		if slices.ContainsFunc(w.uses, func(u *use) bool { return u.refuses(d.now()) }) {
+			return errLetterMoved
 		}
 		return nil
 	}
@@ -189,31 +194,39 @@ func (d *database) store(w *write) {
 	next.audits = append(slices.Clone(next.audits), w.audits...)
 	for i := range w.judged {
 		w.judged[i].item.stored = w.judged[i].item.stored || w.judged[i].effects.Changed
-		next.letters = moveLetters(next.letters, w.judged[i].effects.DeadLetters)
+		next.letters = moveLetters(next.tx.ID, next.letters, &w.judged[i].effects)
+	}
+	for _, u := range w.uses {
+		u.store()
 	}
 	d.rows[next.tx.ID] = &next
 	d.w.stored(w, stored, &next)
 }
 
-// moveLetters applies changes of dead letters: an operation has at most one (D1).
-func moveLetters(letters []letter, changes []saga.DeadLetterChange) []letter {
-	if len(changes) == 0 {
+// moveLetters applies changes of dead letters, and of what is proposed in them: an operation has at most one (D1).
+func moveLetters(id saga.ID, letters []letter, effects *saga.Effects) []letter {
+	if len(effects.DeadLetters)+len(effects.Edits) == 0 {
 		return letters
 	}
 	letters = slices.Clone(letters)
-	for _, c := range changes {
+	for n := range effects.DeadLetters {
+		c := &effects.DeadLetters[n]
 		i := slices.IndexFunc(letters, func(l letter) bool { return l.Step == c.Step && l.Phase == c.Phase })
 		if i < 0 {
-			letters = append(letters, letter{Letter: saga.Letter{Step: c.Step, Phase: c.Phase}})
+			letters = append(letters, letter{Letter: saga.Letter{ID: id, Step: c.Step, Phase: c.Phase}})
 			i = len(letters) - 1
+			letters[i].ID[8] ^= byte(i) + 1 // any that no other has
 		}
 		letters[i].Status = c.To
 		letters[i].Version++
+		letters[i].Proposal = nil
 		if c.To == saga.DeadLetterOpen {
-			letters[i].cause = c.Cause
+			letters[i].Cause, letters[i].Outcome = c.Cause, c.Outcome
+			letters[i].Revision, letters[i].ContentSHA256 = c.Command.Revision, c.Command.ContentSHA256
 			letters[i].opens++
 		}
 	}
+	propose(letters, effects.Edits)
 	return letters
 }
 

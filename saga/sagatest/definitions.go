@@ -156,10 +156,15 @@ func (w *world) drawBody(def *saga.Definition, own saga.ID) []byte {
 
 // amountOf reads the amount from a command's body, as a handler does.
 func amountOf(cmd saga.Command) int64 {
-	var in input
 	if b, err := wire.ParseBody(cmd.Phase, cmd.Body); err == nil {
-		_ = json.Unmarshal(b.Input.Data, &in) // a body that is not understood moves nothing, which the books show
+		return amountIn(b.Input)
 	}
+	return 0
+}
+
+func amountIn(p saga.Payload) int64 {
+	var in input
+	_ = json.Unmarshal(p.Data, &in) // what is not understood moves nothing, which the books show
 	return in.Amount
 }
 

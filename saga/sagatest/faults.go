@@ -66,6 +66,11 @@ const (
 	clientRepeated
 
 	operatorReplayed
+	operatorEdited
+	operatorUnapproved
+	operatorOwnApproval
+	operatorRevoked
+	operatorBrokeGlass
 	operatorDiscarded
 	operatorResolved
 	operatorClickedTwice
@@ -95,7 +100,9 @@ var faultNames = [faultKinds]string{
 	gatewayLate:      "gateway: request late",
 	clientLostAnswer: "client: answer lost", clientClickedTwice: "client: clicked twice", clientCancelled: "client: cancelled",
 	clientReusedKey: "client: key reused", clientRepeated: "client: repeated later",
-	operatorReplayed: "operator: replayed", operatorDiscarded: "operator: discarded", operatorResolved: "operator: resolved",
+	operatorReplayed: "operator: replayed", operatorEdited: "operator: edited", operatorUnapproved: "operator: not approved",
+	operatorOwnApproval: "operator: approved alone", operatorRevoked: "operator: revoked", operatorBrokeGlass: "operator: broke the glass",
+	operatorDiscarded: "operator: discarded", operatorResolved: "operator: resolved",
 	operatorClickedTwice: "operator: clicked twice", operatorStale: "operator: stale page", operatorInquired: "operator: inquired", operatorPaused: "operator: paused",
 	commitsForgotten: "coordinator's commits forgotten", participantRestored: "participant restored",
 }
@@ -112,7 +119,8 @@ var faultChances = [faultKinds]float64{
 	gatewayNotSent: 0.05, gatewayRequestLost: 0.05, gatewayAnswerLost: 0.1, gatewayRefused: 0.05, gatewayUndecided: 0.05,
 	gatewayUnreachable: 0.1, gatewayLate: 0.05,
 	clientLostAnswer: 0.1, clientClickedTwice: 0.1, clientCancelled: 0.2, clientReusedKey: 0.05, clientRepeated: 0.2,
-	operatorReplayed: 0.5, operatorDiscarded: 0.15, operatorResolved: 0.1, operatorClickedTwice: 0.2, operatorStale: 0.1,
+	operatorReplayed: 0.5, operatorEdited: 0.2, operatorUnapproved: 0.1, operatorOwnApproval: 0.1, operatorRevoked: 0.1,
+	operatorBrokeGlass: 0.3, operatorDiscarded: 0.15, operatorResolved: 0.1, operatorClickedTwice: 0.2, operatorStale: 0.1,
 	operatorInquired: 0.2, operatorPaused: 0.3,
 }
 

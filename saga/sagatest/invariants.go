@@ -113,7 +113,7 @@ func (w *world) checkPublished(m *message) {
 		return
 	}
 	verb, step, phase := first(m.Header, wire.HeaderVerb), first(m.Header, wire.HeaderStep), first(m.Header, wire.HeaderPhase)
-	if m.to.name == replies || verb != string(saga.VerbExecute) {
+	if m.to.name == replies || verb == string(saga.VerbInquire) {
 		return
 	}
 	r := w.database.rows[m.about]
@@ -166,7 +166,7 @@ func (w *world) checkMerged(reply saga.Reply, err error) {
 
 // checkReply: definitive replies repeat byte for byte (I-5).
 func (w *world) checkReply(j *job, reply saga.Reply) {
-	if reply.Verb == saga.VerbInquire || reply.Outcome != saga.OutcomeDone && reply.Outcome != saga.OutcomeRefused {
+	if reply.Verb != saga.VerbExecute || reply.Outcome != saga.OutcomeDone && reply.Outcome != saga.OutcomeRefused {
 		return
 	}
 	h := w.history(j.key.transaction)
@@ -213,6 +213,7 @@ func (w *world) barrierChanged(b *barrier, key rowKey, before, row saga.BarrierR
 	switch row.State {
 	case saga.BarrierRefused, saga.BarrierCancelled, saga.BarrierNullCancelled:
 		h.settled[key] = row.State
+		w.hauntSettled(key.transaction)
 	default:
 	}
 }
@@ -299,6 +300,9 @@ func (w *world) checkSettled(r *record, step int, row saga.BarrierRow, e effects
 		}
 		if e.try != 1 || s.Kind == saga.KindTCC && e.confirm != 1 || e.cancel != 0 {
 			w.violated("I-2", id, "it is committed, and %s was tried %d times, confirmed %d times, cancelled %d times", s.Name, e.try, e.confirm, e.cancel)
+		}
+		if try := &r.tx.Steps[step].Try; !row.PastRetention && (row.Try.Revision != try.Revision || row.Try.ContentSHA256 != try.ContentSHA256) {
+			w.violated("S1.5", id, "it is committed, and revision %d of %s was tried, not revision %d", row.Try.Revision, s.Name, try.Revision)
 		}
 	case saga.StatusCancelled:
 		sent := r.tx.Steps[step].Try.Sent()

@@ -78,6 +78,7 @@ func checkAsked(h *history, def *saga.Definition, j *judged, must mustFunc) {
 		op := operation(def, &j.before, ev.Step, ev.Phase)
 		if after := operation(def, &j.after, ev.Step, ev.Phase); after.Replaying {
 			must(op.State == saga.OperationDead, "D3", "%s/%s is replayed, which is %s", ev.Step, ev.Phase, op.State)
+			checkApproved(h, j, ev, &op, &after, must)
 			h.floors[slot{ev.Step, ev.Phase}] = op.Attempt + 1
 		}
 	case saga.DiscardRequested:
@@ -99,7 +100,7 @@ func (w *world) checkAnswered(it *item, err error) {
 	_, refused := errors.AsType[*saga.StateError](err)
 	asked := false
 	switch it.event.(type) {
-	case saga.ReplayRequested, saga.DiscardRequested, saga.ResolveRequested:
+	case saga.ReplayRequested, saga.EditRequested, saga.DiscardRequested, saga.ResolveRequested:
 		asked = true
 	}
 	if refused && asked && it.stored && w.mode == Normal {

@@ -53,13 +53,15 @@ func (w *world) scheduleOperators() {
 // operate does something about a dead letter, or nothing.
 func (w *world) operate(o open) {
 	switch {
+	case w.chance(operatorEdited):
+		w.edit(o)
 	case w.chance(operatorReplayed):
-		w.act(o, saga.LetterReplay)
+		w.replay(o)
 		if w.chance(operatorClickedTwice) {
-			w.act(o, saga.LetterReplay)
+			w.replay(o)
 		}
 	case w.chance(operatorDiscarded):
-		w.act(o, saga.LetterDiscard)
+		w.act(o, wish{action: saga.LetterDiscard})
 	case w.chance(operatorResolved):
 		w.ask(func(c *coordinator, done func(outcome)) {
 			c.then(pointOperatorBefore, func() {
@@ -73,8 +75,8 @@ func (w *world) operate(o open) {
 	}
 }
 
-// act asks a coordinator to replay or discard a dead letter at the version that the operator saw.
-func (w *world) act(o open, action saga.LetterAction) {
+// act asks a coordinator to replay, discard or edit a dead letter at the version that the operator saw.
+func (w *world) act(o open, wish wish) {
 	w.ask(func(c *coordinator, done func(outcome)) {
 		c.then(pointOperatorBefore, func() {
 			var now letter
@@ -83,16 +85,23 @@ func (w *world) act(o open, action saga.LetterAction) {
 				if !ok || !found {
 					return
 				}
-				it := &item{id: o.id, letter: &o.letter}
-				seen := o.Version
+				r := saga.LetterRequest{Action: wish.action, Actor: wish.actor, Seen: o.Version, BreakGlass: wish.breakGlass}
 				if w.rnd.IntN(3) == 0 { // whatever it is now
-					it.letter, seen = nil, 0
+					r.Seen = 0
 				}
-				if err := saga.JudgeLetter(now.Letter, saga.LetterRequest{Action: action, Seen: seen}, time.Time{}); err != nil {
+				it := &item{id: o.id, letter: &now} // as it was judged: nothing may come in between
+				switch {
+				case wish.consent != nil:
+					approval := wish.consent.Approval
+					r.Approval, it.use = &approval, &use{wish.consent, wish.actor}
+				case wish.breakGlass:
+					it.use = &use{nil, wish.actor}
+				}
+				if err := saga.JudgeLetter(now.Letter, r, w.database.now()); err != nil {
 					done(outcome{err: err})
 					return
 				}
-				it.event = now.Event(action)
+				it.event = w.event(o.id, &now, wish.action)
 				it.done = func(out outcome) { c.then(pointOperatorAfter, func() { done(out) }) }
 				c.after(w.tail(100*time.Microsecond, time.Second), func() { c.offer(it) })
 			})
@@ -159,13 +168,16 @@ const replaysMax = 3
 // settleLetters is what operators do when faults have stopped.
 func (w *world) settleLetters() {
 	for _, o := range w.letters() {
-		action := saga.LetterReplay
 		key := suspectKey{rowKey{o.id, o.Step}, o.Phase}
 		w.replays[key]++
-		if w.replays[key] > replaysMax && w.inDoubt(o) {
-			action = saga.LetterDiscard
+		switch {
+		case w.replays[key] > replaysMax && w.inDoubt(o):
+			w.act(o, wish{action: saga.LetterDiscard})
+		case o.Proposal != nil && !o.Proposal.Reserved, o.Proposal == nil && o.Cause == saga.FaultSuperseded:
+			w.edit(o) // what was begun is finished: nothing before it may run any more (S1.5)
+		default:
+			w.replay(o)
 		}
-		w.act(o, action)
 	}
 }
 
@@ -175,5 +187,5 @@ func (w *world) inDoubt(o open) bool {
 	r := w.database.rows[o.id]
 	s := r.def.Steps[r.def.StepIndex(o.Step)]
 	spec := actions[s.Action]
-	return o.cause == saga.DeadLetterUnknown && spec.external && !(spec.inquire && spec.void)
+	return o.Cause == saga.DeadLetterUnknown && spec.external && !(spec.inquire && spec.void)
 }

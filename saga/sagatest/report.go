@@ -190,10 +190,25 @@ func (r *Report) WriteTables(w io.Writer) {
 	r.WriteUnreached(w)
 }
 
+// rarestMax is how many of the cells that the fewest seeds have reached are printed.
+const rarestMax = 5
+
+// writeRarest prints which cells the fewest seeds have reached: how near the runs came to missing one.
+func (r *Report) writeRarest(w io.Writer) {
+	cells := slices.SortedFunc(maps.Keys(r.Coverage), func(a, b Cell) int {
+		return cmp.Or(cmp.Compare(r.Coverage[a], r.Coverage[b]), cmp.Compare(a.String(), b.String()))
+	})
+	fmt.Fprintln(w, "reached by the fewest seeds:")
+	for _, c := range cells[:min(rarestMax, len(cells))] {
+		fmt.Fprintf(w, "  %-48s %9d\n", c, r.Coverage[c])
+	}
+}
+
 // WriteUnreached prints the cells of the transition table that were not reached and can be.
 func (r *Report) WriteUnreached(w io.Writer) {
 	unreached := r.Unreached()
 	if len(unreached) == 0 {
+		r.writeRarest(w)
 		return
 	}
 	fmt.Fprintln(w, "\ncells of the transition table that were not reached:")

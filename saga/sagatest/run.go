@@ -76,6 +76,7 @@ type world struct {
 	orders     map[saga.ID]*order // accepted ones
 	moods      map[suspectKey]mood
 	replays    map[suspectKey]int
+	edits      int              // numbers what operators send instead
 	gone       map[saga.ID]bool // forgotten by retention
 	forged     map[saga.ID]bool // somebody sent a command with another body: answers to it are incidents
 	run        int              // numbers everything that user code or a gateway makes
@@ -170,7 +171,7 @@ func (w *world) play() {
 	w.until(w.now.add(endsAlone))
 	w.checkWaiting()
 	w.help()
-	w.bag.echo(len(w.bag.past), 10*time.Minute)
+	w.bag.echoAll(10 * time.Minute)
 	w.until(w.now.add(20 * time.Minute))
 	w.help()
 	w.checkRest()

@@ -103,8 +103,14 @@ func (r recordText) String() string {
 				continue
 			}
 			s += fmt.Sprintf(" %s/%s:%s#%d", r.def.Steps[i].Name, op.Phase, op.State, op.Attempt)
+			if op.Revision > 1 {
+				s += fmt.Sprintf("@%d", op.Revision)
+			}
 			if op.Replaying {
 				s += "r"
+			}
+			if !op.Proposed.IsZero() {
+				s += fmt.Sprintf("(edit, reserved %t)", op.Reserved)
 			}
 			if op.Wait != saga.WaitNone {
 				s += "(" + string(op.Wait) + ")"
@@ -127,6 +133,8 @@ func eventText(ev saga.Event) string {
 		return "cancel"
 	case saga.ReplayRequested:
 		return "replay " + ev.Step + "/" + string(ev.Phase)
+	case saga.EditRequested:
+		return "edit " + ev.Step + "/" + string(ev.Phase) + " " + string(ev.Input.Data)
 	case saga.DiscardRequested:
 		return "discard " + ev.Step + "/" + string(ev.Phase)
 	case saga.ResolveRequested:

@@ -38,14 +38,17 @@ var traitFaults = [traits]map[fault]float64{
 	},
 	hasty: {
 		operatorReplayed: 0.7, operatorClickedTwice: 0.2, operatorInquired: 0.5, operatorPaused: 0.5, operatorStale: 0.3,
+		operatorEdited: 0.2, operatorBrokeGlass: 0.6,
 	},
-	severe: {operatorDiscarded: 0.5, operatorResolved: 0.3},
+	severe: {operatorDiscarded: 0.3, operatorResolved: 0.3},
 	troubled: {
 		handlerRefused: 0.1, handlerRetried: 0.3, handlerPanicked: 0.15, handlerFaulted: 0.2, handlerUnknown: 0.15,
 		gatewayUndecided: 0.3, gatewayUnreachable: 0.2,
 	},
-	belated:   {messageDelayed: 0.4, messageDuplicated: 0.4},
-	outside:   {gatewayUndecided: 0.2, gatewayUnreachable: 0.2, gatewayAnswerLost: 0.3, gatewayRequestLost: 0.2},
+	belated: {messageDelayed: 0.4, messageDuplicated: 0.4},
+	outside: {
+		gatewayUndecided: 0.2, gatewayUnreachable: 0.2, gatewayAnswerLost: 0.3, gatewayRequestLost: 0.2, gatewayRefused: 0.15,
+	},
 	impatient: {clientCancelled: 0.8, clientClickedTwice: 0.3},
 	fragile:   {crashed: 0.002, handlerKilled: 0.1},
 }
@@ -140,7 +143,11 @@ func (w *world) slow(m *message) bool {
 func (w *world) weakness(cmd *saga.Command, m mood) float64 {
 	duel := w.traits[fenced] && w.trouble == saga.PhaseTry
 	switch {
-	case !w.traits[troubled] || m == moodRefuse:
+	case !w.traits[troubled]:
+		return 1
+	case m == moodRefuse && cmd.Attempt > 1: // after it has been in other trouble
+		return 3
+	case m == moodRefuse:
 		return 1
 	case duel && cmd.Phase == saga.PhaseTry && cmd.Kind != saga.KindPivot: // or few pivots would be sent
 		return 0.1
@@ -166,6 +173,19 @@ func (w *world) haunt(r *record) {
 			}
 			return
 		}
+	}
+}
+
+// hauntSettled is called when a participant has recorded that a step is cancelled or refused, and before the coordinators
+// know: copies of what was sent come now, and operators ask.
+func (w *world) hauntSettled(id saga.ID) {
+	r := w.database.rows[id]
+	if r == nil || !w.traits[belated] || r.tx.Status.Terminal() || w.quiet() {
+		return
+	}
+	w.bag.haunt(id, w.rnd.IntN(6))
+	if w.traits[hasty] && w.rnd.IntN(4) == 0 {
+		w.inquireAll(r)
 	}
 }
 

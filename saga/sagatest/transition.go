@@ -25,12 +25,13 @@ type history struct {
 	settled  map[rowKey]saga.BarrierState   // rows that are recorded as refused or cancelled, which no try may follow (I-6)
 	replies  map[slot]saga.Reply            // the first definitive reply that was given (I-5)
 	floors   map[slot]int                   // the attempt that an operator has sent last
+	doubts   map[slot]bool                  // dead letters of what nobody knows the outcome of, or whose participant has other content (D4)
 }
 
 func newHistory() *history {
 	return &history{
 		last: map[slot]saga.Command{}, letters: map[slot]saga.DeadLetterStatus{}, settled: map[rowKey]saga.BarrierState{},
-		replies: map[slot]saga.Reply{}, floors: map[slot]int{},
+		replies: map[slot]saga.Reply{}, floors: map[slot]int{}, doubts: map[slot]bool{},
 	}
 }
 
@@ -54,7 +55,7 @@ func (w *world) transition(h *history, def *saga.Definition, j *judged) {
 	checkCounted(h, def, j, must)
 	w.checkExhausted(def, j, must)
 	if j.effects.Changed {
-		checkCommands(h, def, j, must)
+		w.checkCommands(h, def, j, must)
 		checkLetters(h, def, j, must)
 	}
 }
@@ -167,21 +168,30 @@ func checkForeign(def *saga.Definition, j *judged, must mustFunc) {
 
 // checkCommands holds what is sent against the former attempts (S1.1, S1.4), the order (S2.3, S2.4) and the dead
 // letters (I-13).
-func checkCommands(h *history, def *saga.Definition, j *judged, must mustFunc) {
+func (w *world) checkCommands(h *history, def *saga.Definition, j *judged, must mustFunc) {
 	for _, c := range j.effects.Commands {
 		op := slot{c.Step, c.Phase}
 		last := h.last[op]
 		is := operation(def, &j.after, c.Step, c.Phase)
+		must(c.Attempt == last.Attempt+1, "S1.1", "%s/%s attempt %d follows %d", c.Step, c.Phase, c.Attempt, last.Attempt)
+		if c.Verb == saga.VerbReserve {
+			edit, _ := j.event.(saga.EditRequested)
+			must((slot{edit.Step, edit.Phase}) == op && is.State == saga.OperationDead, "S1.5", "%s/%s is reserved, and is %s", c.Step, c.Phase, is.State)
+			must(c.Revision == last.Revision && c.ContentSHA256 == last.ContentSHA256, "S1.5", "%s/%s is reserved in another revision than the last", c.Step, c.Phase)
+			last.Attempt = c.Attempt
+			h.last[op] = last
+			continue
+		}
 		must(is.State == saga.OperationSent, "S2.12", "%s/%s is sent, and is %s by the same event", c.Step, c.Phase, is.State)
 		if c.Kind == saga.KindPivot && c.Phase == saga.PhaseTry && !is.Replaying {
 			fence := operation(def, &j.before, c.Step, saga.PhaseCancel)
 			must(!fence.Begun(), "S2.6", "%s is sent again beside its fence", c.Step)
 		}
-		must(c.Attempt == last.Attempt+1, "S1.1", "%s/%s attempt %d follows %d", c.Step, c.Phase, c.Attempt, last.Attempt)
 		must(c.ContentSHA256 == saga.ContentSHA256(c.Action, c.Body), "S1.4", "%s/%s has another body's hash", c.Step, c.Phase)
 		if last.Attempt > 0 {
-			must(bytes.Equal(c.Body, last.Body) && c.Revision == last.Revision, "S1.4",
-				"%s/%s changes between attempts", c.Step, c.Phase)
+			reserved := w.participant(c.Participant).db.row(rowKey{c.Transaction, c.Step}).Recorded(c.Phase).MinRevision
+			must(bytes.Equal(c.Body, last.Body) && c.Revision == last.Revision || c.Revision == last.Revision+1 && c.Revision <= reserved, "S1.4",
+				"%s/%s changes between attempts, from revision %d to %d, of which %d is reserved", c.Step, c.Phase, last.Revision, c.Revision, reserved)
 			was := operation(def, &j.before, c.Step, c.Phase).State
 			replay, _ := j.event.(saga.ReplayRequested)
 			must(was == saga.OperationWaiting || was == saga.OperationDead && (slot{replay.Step, replay.Phase}) == op, "I-13",
@@ -258,6 +268,9 @@ func checkLetters(h *history, def *saga.Definition, j *judged, must mustFunc) {
 		was := h.letters[op]
 		must(slices.Contains(lettersFrom[d.To], was), "D2", "the dead letter of %s/%s goes from %q to %s", d.Step, d.Phase, was, d.To)
 		h.letters[op] = d.To
+		if d.To == saga.DeadLetterOpen {
+			h.doubts[op] = d.Outcome == saga.OutcomeUnknown || d.Cause == saga.FaultConflict
+		}
 	}
 	for i := range j.after.Steps {
 		for _, op := range []*saga.Operation{&j.after.Steps[i].Try, &j.after.Steps[i].Settle} {
