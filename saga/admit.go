@@ -141,11 +141,13 @@ func (row BarrierRow) late(cmd Command, now time.Time) bool {
 	return row.kind(cmd) != KindRetriable && !cmd.Deadline.IsZero() && now.After(cmd.Deadline)
 }
 
-// reserve raises the phase's min_revision to the one after the command's, unless the phase was executed (S1.5).
-// A reservation is never lowered.
+// reserve raises the phase's min_revision to the one after the command's, unless the phase was executed or may be under way,
+// or is settled (S1.5): a lease may be a cancel's as well as the try's, and the cancel of what was refused has been answered
+// done (S2.11). A reservation is never lowered.
 func (row BarrierRow) reserve(cmd Command) (Verdict, BarrierRow) {
 	recorded := row.Recorded(cmd.Phase)
-	if !recorded.none() {
+	settled := cmd.Phase == PhaseCancel && row.State == BarrierRefused
+	if !recorded.none() || settled || row.State == BarrierTrying {
 		return row.answerState(cmd)
 	}
 	recorded.MinRevision = max(recorded.MinRevision, cmd.Revision+1)

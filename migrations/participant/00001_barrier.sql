@@ -171,7 +171,8 @@ BEGIN
         RETURN saga.barrier_reply(p_sha256, p_revision, 'fault', 'conflict', 'the operation is recorded with other content');
     END IF;
     -- end safeguard
-    IF p_verb = 'inquire' OR p_verb = 'reserve' AND recorded IS NOT NULL THEN
+    IF p_verb = 'inquire' OR p_verb = 'reserve'
+       AND (recorded IS NOT NULL OR row_state = 'trying' OR p_phase = 'cancel' AND row_state = 'refused') THEN
         RETURN saga.barrier_state(r, p_sha256, p_revision, recorded, revision);
     END IF;
     IF p_verb = 'reserve' THEN

@@ -155,7 +155,7 @@ func (b *bag) store(m wire.Message, about saga.ID) {
 		}
 	}
 	if stored.to.name == replies {
-		if len(b.past) < pastMax {
+		if len(b.past) < pastMax || first(m.Header, wire.HeaderVerb) == string(saga.VerbReserve) {
 			b.past = append(b.past, stored)
 		}
 	} else if len(b.commands) < pastMax {

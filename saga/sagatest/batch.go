@@ -201,9 +201,6 @@ func (r *round) add(it *item, w *write, j *saga.Judgement, err error) {
 	w.judged = append(w.judged, judged{item: it, event: it.event, before: w.rec.tx, after: j.Tx, effects: j.Effects})
 	w.rec.tx, w.changed, w.woken = j.Tx, w.changed || j.Effects.Changed, w.woken || j.MoveTimer
 	w.commands = append(w.commands, j.Effects.Commands...)
-	if it.letter != nil {
-		w.letters = append(w.letters, *it.letter)
-	}
 	if it.use != nil {
 		w.uses = append(w.uses, it.use)
 	}

@@ -35,7 +35,7 @@ type item struct {
 	sent    bool    // a commit of it was tried
 	stored  bool    // a commit has changed something for it, whether or not that was answered
 	version int64   // of the transaction that an operator's event is about; zero: any
-	letter  *letter // the dead letter that it is about, as the operator saw it; nil: any
+	letter  *letter // the dead letter that it is about, as it was judged; nil: none
 	use     *use    // the approval that it uses up; nil: none
 	done    func(outcome)
 }

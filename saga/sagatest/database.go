@@ -80,8 +80,7 @@ type write struct {
 	wake      time.Time
 	judged    []judged
 	commands  []saga.Command
-	letters   []letter // that operators' events are about, as they saw them
-	uses      []*use   // approvals that they use up
+	uses      []*use // approvals that they use up
 	incidents int
 	audits    []string
 }
@@ -133,12 +132,8 @@ func (d *database) refuses(w *write) error {
 		if stored == nil || stored.tx.Version != w.before.tx.Version && !d.w.sabotaged(WithoutVersionCheck) {
 			return errConflict
 		}
-		for i, seen := range w.letters {
-			now, _ := d.letter(open{id: stored.tx.ID, letter: seen})
-			moved := slices.ContainsFunc(w.letters[:i], func(l letter) bool { return l.ID == seen.ID }) // by the same write
-			if moved || now.Version != seen.Version {
-				return errLetterMoved
-			}
+		if w.moved(stored.letters) {
+			return errLetterMoved
 		}
 		if slices.ContainsFunc(w.uses, func(u *use) bool { return u.refuses(d.now()) }) {
 			return errLetterMoved
@@ -152,6 +147,18 @@ func (d *database) refuses(w *write) error {
 		return errKeyTaken
 	}
 	return nil
+}
+
+// moved reports whether a dead letter is not as its operator saw it: since then, or by an earlier event of the same write.
+func (w *write) moved(letters []letter) bool {
+	for i := range w.judged {
+		seen := w.judged[i].item.letter
+		if seen != nil && !slices.ContainsFunc(letters, func(l letter) bool { return l.ID == seen.ID && l.Version == seen.Version }) {
+			return true
+		}
+		letters = moveLetters(w.rec.tx.ID, letters, &w.judged[i].effects)
+	}
+	return false
 }
 
 func (r *record) key() requestKey { return requestKey{r.tx.Tenant, r.client, r.requestID} }

@@ -213,7 +213,11 @@ func (w *world) barrierChanged(b *barrier, key rowKey, before, row saga.BarrierR
 	switch row.State {
 	case saga.BarrierRefused, saga.BarrierCancelled, saga.BarrierNullCancelled:
 		h.settled[key] = row.State
-		w.hauntSettled(key.transaction)
+		w.hauntRecorded(key.transaction)
+	case saga.BarrierTried, saga.BarrierConfirmed:
+		if r := w.database.rows[key.transaction]; r != nil && anyUnusual(r) {
+			w.hauntRecorded(key.transaction)
+		}
 	default:
 	}
 }

@@ -29,7 +29,7 @@ func checkReplyMerged(h *history, def *saga.Definition, j *judged, must mustFunc
 		other := r.ContentSHA256 != [32]byte{} && r.ContentSHA256 != op.ContentSHA256
 		must(!other, "U3", "a reply about other content than that of %s is merged", name)
 		return
-	case saga.OutcomeState:
+	case saga.OutcomeState, saga.OutcomeReserved: // a reservation is for ever, whichever attempt asked for it
 		return
 	case saga.OutcomeFault:
 		if fence && r.Code == saga.FaultContradicts {

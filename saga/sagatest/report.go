@@ -21,7 +21,11 @@ type Many struct {
 	Mode    Mode
 	Without Sabotage // a safeguard that is taken out, to see that it is missed
 	Workers int      // zero: one
-	Done    func()   // called after each run, by any of the workers; nil: nobody wants to know
+
+	// SeedsMax is how many seeds to run at most while a cell of the transition table has not been reached that can be.
+	// Less than Seeds: Seeds.
+	SeedsMax int
+	Done     func() // called after each run, by any of the workers; nil: nobody wants to know
 }
 
 // Report is what came of many runs.
@@ -50,7 +54,10 @@ func RunMany(m Many) *Report {
 		workers.Go(func() {
 			for !failed.Load() {
 				i := next.Add(1) - 1
-				if i >= int64(m.Seeds) {
+				mu.Lock()
+				enough := i >= int64(m.Seeds) && (i >= int64(m.SeedsMax) || len(report.Unreached()) == 0)
+				mu.Unlock()
+				if enough {
 					return
 				}
 				r := RunTraced(Options{Seed: m.Seed + uint64(i), Mode: m.Mode, Sabotage: m.Without})
@@ -114,13 +121,18 @@ func (r *Report) add(one *Result) {
 // Unreached lists the reachable cells of the transition table that no run has reached.
 func (r *Report) Unreached() []Cell {
 	var cells []Cell
-	for _, c := range Cells() {
-		if r.Coverage[c] == 0 && Unreachable(c) == "" {
+	for _, c := range reachable() {
+		if r.Coverage[c] == 0 {
 			cells = append(cells, c)
 		}
 	}
 	return cells
 }
+
+// reachable lists the cells that can be reached.
+var reachable = sync.OnceValue(func() []Cell {
+	return slices.DeleteFunc(Cells(), func(c Cell) bool { return Unreachable(c) != "" })
+})
 
 // Missing names the kinds of faults that no run has met, and the crash points that none has reached.
 func (r *Report) Missing() []string {
@@ -191,7 +203,7 @@ func (r *Report) WriteTables(w io.Writer) {
 }
 
 // rarestMax is how many of the cells that the fewest seeds have reached are printed.
-const rarestMax = 5
+const rarestMax = 25
 
 // writeRarest prints which cells the fewest seeds have reached: how near the runs came to missing one.
 func (r *Report) writeRarest(w io.Writer) {
@@ -207,8 +219,8 @@ func (r *Report) writeRarest(w io.Writer) {
 // WriteUnreached prints the cells of the transition table that were not reached and can be.
 func (r *Report) WriteUnreached(w io.Writer) {
 	unreached := r.Unreached()
+	r.writeRarest(w)
 	if len(unreached) == 0 {
-		r.writeRarest(w)
 		return
 	}
 	fmt.Fprintln(w, "\ncells of the transition table that were not reached:")

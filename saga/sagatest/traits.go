@@ -47,7 +47,7 @@ var traitFaults = [traits]map[fault]float64{
 	},
 	belated: {messageDelayed: 0.4, messageDuplicated: 0.4},
 	outside: {
-		gatewayUndecided: 0.2, gatewayUnreachable: 0.2, gatewayAnswerLost: 0.3, gatewayRequestLost: 0.2, gatewayRefused: 0.15,
+		gatewayUndecided: 0.2, gatewayUnreachable: 0.2, gatewayAnswerLost: 0.3, gatewayRequestLost: 0.2, gatewayRefused: 0.3,
 	},
 	impatient: {clientCancelled: 0.8, clientClickedTwice: 0.3},
 	fragile:   {crashed: 0.002, handlerKilled: 0.1},
@@ -165,28 +165,35 @@ func (w *world) haunt(r *record) {
 	if w.mode != Normal || !w.traits[belated] || r.tx.Status.Terminal() || w.quiet() {
 		return
 	}
-	for i := range r.tx.Steps {
-		if unusual(&r.tx.Steps[i].Try) || unusual(&r.tx.Steps[i].Settle) {
-			w.bag.haunt(r.tx.ID, w.rnd.IntN(6))
-			if w.traits[hasty] && w.rnd.IntN(4) == 0 {
-				w.inquireAll(r)
-			}
-			return
+	if anyUnusual(r) {
+		w.bag.haunt(r.tx.ID, w.rnd.IntN(6))
+		if w.traits[hasty] && w.rnd.IntN(4) == 0 {
+			w.inquireAll(r)
 		}
 	}
 }
 
-// hauntSettled is called when a participant has recorded that a step is cancelled or refused, and before the coordinators
-// know: copies of what was sent come now, and operators ask.
-func (w *world) hauntSettled(id saga.ID) {
+// hauntRecorded is called when a participant has recorded what the coordinators do not know yet: copies of what was sent come
+// now, and operators ask.
+func (w *world) hauntRecorded(id saga.ID) {
 	r := w.database.rows[id]
 	if r == nil || !w.traits[belated] || r.tx.Status.Terminal() || w.quiet() {
 		return
 	}
 	w.bag.haunt(id, w.rnd.IntN(6))
-	if w.traits[hasty] && w.rnd.IntN(4) == 0 {
+	if w.traits[hasty] && w.rnd.IntN(2) == 0 {
 		w.inquireAll(r)
 	}
+}
+
+// anyUnusual reports whether any operation of a transaction is in such a state.
+func anyUnusual(r *record) bool {
+	for i := range r.tx.Steps {
+		if unusual(&r.tx.Steps[i].Try) || unusual(&r.tx.Steps[i].Settle) {
+			return true
+		}
+	}
+	return false
 }
 
 // unusual reports whether an operation is in a state that few transactions come to.
