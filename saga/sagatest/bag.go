@@ -52,6 +52,7 @@ type message struct {
 	gone    bool    // acknowledged, expired or wiped
 	wipes   int     // of the bag when it was stored
 	turn    int     // how often it was sent
+	quick   bool    // a copy of a command that haunts: no slow route holds it up
 }
 
 // delivery is one copy of a message at a process.
@@ -207,7 +208,9 @@ func (b *bag) haunt(id saga.ID, n int) {
 			return
 		}
 		if of := past[b.w.rnd.IntN(pasts)]; len(of) > 0 {
-			b.again(of[b.w.rnd.IntN(len(of))], 100*time.Millisecond)
+			copied := *of[b.w.rnd.IntN(len(of))]
+			copied.quick = copied.to.name != replies
+			b.again(&copied, 100*time.Millisecond)
 		}
 	}
 }

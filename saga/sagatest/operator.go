@@ -103,7 +103,7 @@ func (w *world) act(o open, wish wish) {
 				}
 				it.event = w.event(o.id, &now, wish.action)
 				it.done = func(out outcome) { c.then(pointOperatorAfter, func() { done(out) }) }
-				c.after(w.tail(100*time.Microsecond, time.Second), func() { c.offer(it) })
+				c.after(w.tail(100*time.Microsecond, 5*time.Second), func() { c.offer(it) })
 			})
 		})
 	}, func(outcome) {})

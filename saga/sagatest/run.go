@@ -314,7 +314,7 @@ const lateOrders = 3
 // askAgain asks for old transactions: operators their participants, clients the coordinators.
 func (w *world) askAgain() {
 	for _, id := range slices.SortedFunc(maps.Keys(w.orders), compareIDs) {
-		if r := w.database.rows[id]; r != nil && w.rnd.IntN(4) == 0 {
+		if r := w.database.rows[id]; r != nil && (anyUnusual(r) || w.rnd.IntN(4) == 0) {
 			w.inquireAll(r)
 		}
 		if o := w.orders[id]; o.requestID != "" && w.rnd.IntN(4) == 0 {

@@ -33,7 +33,7 @@ var traitChance = [traits]int{
 // traitFaults is how often things go wrong at least in runs with a trait.
 var traitFaults = [traits]map[fault]float64{
 	fenced: {
-		publishLost: 0.1, messageDuplicated: 0.3, messageDelayed: 0.3, handlerRetried: 0.2, handlerPanicked: 0.1,
+		publishLost: 0.1, messageDuplicated: 0.3, messageDelayed: 0.3, handlerRetried: 0.2, handlerPanicked: 0.2,
 		handlerFaulted: 0.1, handlerUnknown: 0.1, handlerSlow: 0.1, operatorInquired: 0.5,
 	},
 	hasty: {
@@ -42,7 +42,7 @@ var traitFaults = [traits]map[fault]float64{
 	},
 	severe: {operatorDiscarded: 0.3, operatorResolved: 0.3},
 	troubled: {
-		handlerRefused: 0.1, handlerRetried: 0.3, handlerPanicked: 0.15, handlerFaulted: 0.2, handlerUnknown: 0.15,
+		handlerRefused: 0.1, handlerRetried: 0.3, handlerPanicked: 0.25, handlerFaulted: 0.2, handlerUnknown: 0.15,
 		gatewayUndecided: 0.3, gatewayUnreachable: 0.2,
 	},
 	belated: {messageDelayed: 0.4, messageDuplicated: 0.4},
@@ -64,7 +64,7 @@ type profile struct {
 
 var profiles = []profile{
 	{ // A pivot against its fence: the try is set aside and replayed beside it, and neither's answer comes in time.
-		share: 25, traits: []trait{fenced, hasty, troubled, belated}, some: []trait{severe, outside, impatient},
+		share: 30, traits: []trait{fenced, hasty, troubled, belated}, some: []trait{severe, outside, impatient},
 		routes: [][2]route{
 			{{reply: true, phase: saga.PhaseTry}, {reply: true, phase: saga.PhaseCancel}},
 			{{reply: false, phase: saga.PhaseTry}, {reply: true, phase: saga.PhaseCancel}},
@@ -72,13 +72,21 @@ var profiles = []profile{
 		},
 		phases: []saga.Phase{saga.PhaseTry},
 	},
-	{ // Transactions that get stuck on their way back or forward, and operators who give up what they can.
+	{ // Transactions that get stuck on their way back, and operators who give up what they can.
 		share: 25, traits: []trait{hasty, severe, troubled, belated}, some: []trait{outside, impatient},
 		routes: [][2]route{
 			{{reply: true, phase: saga.PhaseCancel}, {reply: true, phase: saga.PhaseConfirm}},
 			{{reply: false, phase: saga.PhaseCancel}, {reply: true, phase: saga.PhaseTry}},
 		},
-		phases: []saga.Phase{saga.PhaseConfirm, saga.PhaseCancel},
+		phases: []saga.Phase{saga.PhaseCancel},
+	},
+	{ // The same on their way forward, whose answers are late.
+		share: 15, traits: []trait{hasty, severe, troubled, belated}, some: []trait{outside},
+		routes: [][2]route{
+			{{reply: true, phase: saga.PhaseConfirm}, {reply: true, phase: saga.PhaseConfirm}},
+			{{reply: true, phase: saga.PhaseConfirm}, {reply: false, phase: saga.PhaseConfirm}},
+		},
+		phases: []saga.Phase{saga.PhaseConfirm},
 	},
 }
 
@@ -111,6 +119,9 @@ func (w *world) drawTraits() {
 			}
 		}
 	}
+	if w.traits[fenced] {
+		w.faults.chances[operatorEdited] /= 3 // what is edited is not replayed beside its fence
+	}
 }
 
 // route is the way of commands of a phase, or of the replies to them. Where one is slower than the others, what was sent
@@ -131,7 +142,7 @@ var phases = []saga.Phase{saga.PhaseTry, saga.PhaseConfirm, saga.PhaseCancel}
 
 // slow reports whether a message is on a slow route.
 func (w *world) slow(m *message) bool {
-	if !w.traits[belated] || first(m.Header, wire.HeaderVerb) != string(saga.VerbExecute) {
+	if !w.traits[belated] || m.quick || first(m.Header, wire.HeaderVerb) != string(saga.VerbExecute) {
 		return false // an inquiry may overtake what it is about
 	}
 	r := route{reply: m.to.name == replies, phase: saga.Phase(first(m.Header, wire.HeaderPhase))}
@@ -180,7 +191,7 @@ func (w *world) hauntRecorded(id saga.ID) {
 	if r == nil || !w.traits[belated] || r.tx.Status.Terminal() || w.quiet() {
 		return
 	}
-	w.bag.haunt(id, w.rnd.IntN(6))
+	w.bag.haunt(id, w.rnd.IntN(10))
 	if w.traits[hasty] && w.rnd.IntN(2) == 0 {
 		w.inquireAll(r)
 	}
