@@ -216,6 +216,34 @@ func TestBarrierReserve(t *testing.T) {
 	}
 }
 
+// TestBarrierReserveUnderWay: S1.5. While a lease is held, which may be a cancel's, and when a refusal has settled the cancel,
+// nothing is reserved of it: the present revision may be carried out, or was answered done.
+func TestBarrierReserveUnderWay(t *testing.T) {
+	t.Parallel()
+	pool := testdb.New(t, barrierTemplate)
+	b := NewBarrier(pool, 0)
+	reserve := func(try saga.Command, phase saga.Phase, want saga.BarrierState) {
+		t.Helper()
+		cmd := barrierCommand(try.Transaction, phase)
+		cmd.Verb = saga.VerbReserve
+		if r := mustExecute(t, b, cmd, saga.Ran{}); r.Outcome != saga.OutcomeState || r.State != want {
+			t.Errorf("reserving the %s: %+v", phase, r)
+		}
+	}
+	leased := barrierCommand(barrierID(), saga.PhaseTry)
+	_, err := pool.Exec(t.Context(), `SELECT saga.barrier_enter('t', $1, 'debit', 'try', 'tcc', 'execute', $2, 1, p_lease => '1 hour')`,
+		[16]byte(leased.Transaction), leased.ContentSHA256[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, phase := range []saga.Phase{saga.PhaseTry, saga.PhaseConfirm, saga.PhaseCancel} {
+		reserve(leased, phase, saga.BarrierTrying)
+	}
+	refused := barrierCommand(barrierID(), saga.PhaseTry)
+	mustExecute(t, b, refused, saga.Ran{Outcome: saga.OutcomeRefused, Code: "no"})
+	reserve(refused, saga.PhaseCancel, saga.BarrierRefused)
+}
+
 // TestBarrierLease: B6. The stale owner of a lease cannot write its result.
 func TestBarrierLease(t *testing.T) {
 	t.Parallel()

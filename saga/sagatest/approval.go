@@ -60,11 +60,22 @@ func (w *world) replay(o open) {
 			w.revoke(c)
 		}
 		wish.consent = c
-		w.act(o, wish)
-		if w.chance(operatorClickedTwice) {
+		again := w.chance(operatorClickedTwice)
+		w.after(w.approvalUsedAfter(), func() {
 			w.act(o, wish)
-		}
+			if again {
+				w.act(o, wish)
+			}
+		})
 	})
+}
+
+// approvalUsedAfter returns how long operators take to use what they have asked for. Meanwhile others may edit the dead letter.
+func (w *world) approvalUsedAfter() time.Duration {
+	if w.faults.stopped {
+		return 0
+	}
+	return w.tail(time.Millisecond, 2*time.Minute)
 }
 
 // approve asks a coordinator to store an approval of a dead letter, as it is if it is what the approver saw.
