@@ -86,7 +86,7 @@ test-containers: ## Test on PostgreSQL and NATS in containers (POSTGRES_IMAGE=â€
 	cd internal/containers && $(GO) test ./... $(TEST_FLAGS) -count=1 -timeout 20m
 
 .PHONY: verify
-verify: verify-rules verify-modules verify-format verify-lint sim ## Check format, vet, linters, arrows, modules, rules; simulate
+verify: verify-rules verify-modules verify-format verify-lint verify-sim ## Check format, vet, linters, arrows, modules, rules; simulate
 
 .PHONY: verify-rules
 verify-rules:
@@ -108,6 +108,10 @@ verify-lint: $(LINT)
 	$(LINT) run ./...
 	cd internal/containers && $(GO) vet ./... && $(CURDIR)/$(LINT) run ./...
 	scripts/test-depguard.sh $(LINT)
+
+.PHONY: verify-sim
+verify-sim:
+	@$(MAKE) sim ARGS=-every-cell
 
 .PHONY: sim
 sim: ## Simulate transactions in a world of crashes and losses (SEEDS=2000 SEED=â€¦ ARGS="-mode disaster -tables")

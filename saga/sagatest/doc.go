@@ -19,6 +19,7 @@
 //	                                                                            definitions.go    random definitions, user code and its moods
 //	database.go       the coordinators' database                                client.go         orders, repetitions, cancels
 //	coordinator.go    a coordinator's queue, cache and replies                  operator.go       replays, discards, resolves, inquiries
+//	approval.go       edits, reservations, approvals
 //	batch.go          the lane: judge, commit, hand off, acknowledge            forge.go          others' names, other contents
 //	chores.go         timers, floor, retention, submissions
 //	relay.go gate.go  the outbox's publisher; what may be sent now              disaster.go       databases that lose what they acknowledged
@@ -32,11 +33,11 @@
 // # Rare cells of the transition table
 //
 // A run that has all faults in equal measure seldom comes to a reply that finds, say, a pivot's try replayed beside its
-// fence. So runs have traits, and half of them a profile: traits that lead to the same rare states together. In such runs
+// fence. So runs have traits, and most of them a profile: traits that lead to the same rare states together. In such runs
 // operators look all the time, user code fails where it hurts, one way of messages is slower than the others, and the
-// network brings old replies just when a transaction has come to an unusual state (haunt). Nothing of it follows a script:
+// network brings old replies and commands just when a transaction has come to an unusual state (haunt). Nothing of it follows a script:
 // what is drawn is how often things happen. testdata/unreachable.txt says which cells no run can reach, and why; with
-// -every-cell the command fails if it has not reached one that can be.
+// -every-cell the command goes on until all others are reached, up to four times its seeds.
 //
 // # What is checked, and how
 //
@@ -72,8 +73,12 @@
 // reply is published (B5); a row leaves the outbox only when its message was stored or its time is over, and none is left at
 // rest (C2); what the bag drops as a copy is one (C3); no event that can be stored is set aside (C5).
 //
-// Not modelled: migrations, full disks and streams that stay full, approvals, webhooks, payloads of other types, edits of
-// bodies (nothing makes them yet). A suspect that is to run alone runs beside others: what it kills is the same.
+// D4: what nobody knows the outcome of, and what was edited, is replayed only with somebody else's approval of exactly that,
+// used once, or by breaking the glass. S1.5: an edit is sent only when its participant has reserved it, and what a committed
+// transaction says was tried is what was. S2.8: an attempt without a reply counts only if another operation of its participant
+// was answered since.
+//
+// Not modelled: migrations, full disks and streams that stay full, jobs, webhooks, payloads of other types. A suspect that is to run alone runs beside others: what it kills is the same.
 //
 // # What no operator can end
 //

@@ -203,7 +203,7 @@ func (r *Report) WriteTables(w io.Writer) {
 }
 
 // rarestMax is how many of the cells that the fewest seeds have reached are printed.
-const rarestMax = 25
+const rarestMax = 5
 
 // writeRarest prints which cells the fewest seeds have reached: how near the runs came to missing one.
 func (r *Report) writeRarest(w io.Writer) {
