@@ -4,6 +4,6 @@ import "slices"
 
 // table returns all mutants, from the pure core outwards.
 func table() []mutant {
-	return slices.Concat(admission(), transitions(), merging(), operators(), messages(), barrier(), effects(), participants(),
+	return slices.Concat(admission(), transitions(), silences(), merging(), operators(), edits(), messages(), barrier(), effects(), participants(),
 		versions(), order(), identity(), letters(), relay(), doors())
 }

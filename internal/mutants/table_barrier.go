@@ -79,16 +79,6 @@ func barrier() []mutant {
 			Edits:   swap(barrierSQL, `AND p_verb = 'execute' AND p_transaction >= lowest`, `AND p_verb = 'execute'`),
 		},
 		{
-			Name: "sql-reserve-under-way", Rule: "S1.5", By: []detector{agree, tests("./participant", "TestBarrierReserveUnderWay")},
-			Without: "the next revision of a cancel is reserved while the present one may be carried out under a lease",
-			Edits:   swap(barrierSQL, ` OR row_state = 'trying' OR p_phase = 'cancel'`, ` OR p_phase = 'cancel'`),
-		},
-		{
-			Name: "sql-superseded", Rule: "S1.5", By: []detector{agree, tests("./participant", "TestBarrierReserve")},
-			Without: "a revision below the reserved one runs",
-			Edits:   swap(barrierSQL, `IF recorded IS NULL AND p_revision < min_revision THEN`, `IF recorded IS NULL AND p_revision < min_revision AND false THEN`),
-		},
-		{
 			Name: "sql-entered", Rule: "M2", By: []detector{tests("./participant", "TestBarrierMisuse", "TestCommitBySQL", "TestBarrierTxEndedBySQL")},
 			Without: "an effect that was committed without its record goes unnoticed",
 			Edits:   swap(barrierSQL, `IF row_state = 'entered' THEN`, `IF row_state = 'entered' AND false THEN`),

@@ -46,23 +46,6 @@ func admission() []mutant {
 			Edits:   swap(admit, `case row.PastRetention: // B7`, `case row.PastRetention && false: // B7`),
 		},
 		{
-			Name: "admit-superseded", Rule: "S1.5", By: by,
-			Without: "a revision below the reserved one runs",
-			Edits: swap(admit, `case recorded.none() && cmd.Revision < recorded.MinRevision: // S1.5`,
-				`case recorded.none() && cmd.Revision < recorded.MinRevision && false:`),
-		},
-		{
-			Name: "reserve-under-way", Rule: "S1.5", By: by,
-			Without: "the next revision of a cancel is reserved while the present one may be carried out under a lease",
-			Edits:   swap(admit, `if !recorded.none() || settled || row.State == BarrierTrying {`, `if !recorded.none() || settled {`),
-		},
-		{
-			// Not the simulator: it takes a done that was lost, a dead letter and its edit, which 2,000 seeds may not have.
-			Name: "reserve-settled", Rule: "S1.5", By: []detector{rules},
-			Without: "another revision is reserved of the cancel of what was refused, which has been answered done",
-			Edits:   swap(admit, `settled := cmd.Phase == PhaseCancel && row.State == BarrierRefused`, `settled := false`),
-		},
-		{
 			Name: "admit-deadline", Rule: "T1", By: by,
 			Without: "a try that arrives after its deadline runs",
 			Edits:   swap(admit, `if row.late(cmd, now) {`, `if row.late(cmd, now) && false {`),
@@ -169,21 +152,6 @@ func transitions() []mutant {
 			Edits:   swap(advance, "status = StatusResolved", "status = m.tx.Status"),
 		},
 		{
-			Name: "silence", Rule: "S2.8", By: by,
-			Without: "the silence of a whole participant exhausts attempts",
-			Edits:   swap(wake, `.Others(own).After(op.SentAt)`, `.Others(own).After(op.SentAt) && false`),
-		},
-		{
-			Name: "silence-own", Rule: "S2.8", By: by,
-			Without: "what an operation says late of itself counts as its participant's answer to others",
-			Edits:   swap("saga/heard.go", `if h.of == than {`, `if h.of == than && false {`),
-		},
-		{
-			Name: "silence-phase-two", Rule: "S2.8", By: by,
-			Without: "what must go forward exhausts by silence",
-			Edits:   swap(wake, `mayExhaust := op.Phase == PhaseTry && s.Kind.cancellable()`, `mayExhaust := op.Phase != ""`),
-		},
-		{
 			Name: "deadline-first", Rule: "S2.4", By: by,
 			Without: "an operation that the deadline overtakes is sent once more",
 			Edits:   swap(wake, "m.advance() // the deadline first: what it overtakes is not sent again\n", "\n"),
@@ -280,19 +248,6 @@ func operators() []mutant {
 			Without: "a dead letter whose replay is in flight is replayed again",
 			Edits: swap(operator, `case op.State != OperationDead || op.Phase != phase:`,
 				`case op.State != OperationDead && !op.Replaying || op.Phase != phase:`),
-		},
-		{
-			Name: "edit-reserved", Rule: "S1.5", By: by,
-			Without: "an edit is sent before its participant has reserved it",
-			Edits: []edit{
-				{operator, `if !op.Reserved {`, `if !op.Reserved && false {`},
-				{"saga/letter.go", `l.Proposal != nil && !l.Proposal.Reserved:`, `l.Proposal != nil && !l.Proposal.Reserved && false:`},
-			},
-		},
-		{
-			Name: "edit-asked-again", Rule: "S2.10", By: by,
-			Without: "a copy of the answer to a reservation withdraws the edit that was proposed since",
-			Edits:   swap("saga/edit.go", `case r.Attempt < op.Attempt:`, `case r.Attempt < op.Attempt && false:`),
 		},
 		{
 			Name: "discard-fence", Rule: "S2.13", By: []detector{core, sim, small},
