@@ -60,6 +60,7 @@ func newServe() *cobra.Command {
 			if err := checkApprovalFlags(&cfg); err != nil {
 				return err
 			}
+			reserveHeap()
 			s, err := newServer(cmd.Context(), cfg)
 			if err != nil {
 				return err
