@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"net/http"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -194,8 +193,8 @@ func (c *call) approvalFilter() (f dlq.ApprovalFilter, err error) {
 			return f, problemIn(codeInvalidQuery, "dead_letter", "use the id of a dead letter")
 		}
 	}
-	if f.Approver = c.query["approver"]; len(f.Approver) > 256 || strings.ContainsRune(f.Approver, 0) {
-		return f, problemIn(codeInvalidQuery, "approver", "use the name of an actor, as the audit shows it")
+	if f.Approver, err = c.queryText("approver"); err != nil {
+		return f, err
 	}
 	if f.Limit, err = c.queryLimit(); err != nil {
 		return f, err

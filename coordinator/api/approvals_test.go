@@ -150,6 +150,9 @@ func (w *world) expectApprovalPages(want int) {
 	}
 	w.get("/v1/approvals?status=gone").problem(400, "invalid_query")
 	w.get("/v1/approvals?dead_letter=7").problem(400, "invalid_query")
+	for _, text := range []string{"%FF%FE", "%00", "", strings.Repeat("x", 257)} {
+		w.get("/v1/approvals?approver="+text).problem(400, "invalid_query")
+	}
 	w.get("/v1/approvals?cursor=x").problem(400, "invalid_cursor")
 	if n := len(decode[api.Approvals](w.get("/v1/approvals?approver=bob&status=used").expect(200)).Approvals); n != 2 {
 		w.t.Errorf("%d used approvals of bob", n)
