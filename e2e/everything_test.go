@@ -28,7 +28,7 @@ const handlerTimeout = 3 * time.Second
 func roundsOf(orders int) int { return max(1, orders/1000) }
 
 // Transactions of every mixture of kinds, with refusals, cancels, deadlines, delays, failures and repairs, on two
-// coordinators, with effects inside and outside of the local transaction, while everything is killed, paused, stopped and wiped by a seeded schedule: every rule holds at the
+// coordinators, with effects inside and outside of the local transaction, one bank of which carries out commands in groups, while everything is killed, paused, stopped and wiped by a seeded schedule: every rule holds at the
 // end (M1 to M4, I-1 to I-12, I-15). The same seed gives the same orders and the same schedule.
 func TestCrashOfEverything(t *testing.T) {
 	total, clients := sizeFromEnv(t, "E2E_TRANSACTIONS", everythingOrders*long()), sizeFromEnv(t, "E2E_CLIENTS", everythingClients)
@@ -38,7 +38,8 @@ func TestCrashOfEverything(t *testing.T) {
 	blows := drawBlows(faultSource, roundsOf(total), total)
 	t.Logf("%d orders or more of %d clients, %d blows; the number above is SEED of make crash", total, clients, len(blows))
 
-	w := newWorld(t, "--handler-timeout", handlerTimeout.String())
+	grouped := map[string][]string{bankB: {"--group-max", "16"}}
+	w := newWorldOf(t, grouped, "--handler-timeout", handlerTimeout.String())
 	w.startCoordinator(t, 1)
 	w.register(t, orders)
 	l := startLoad(t, w.client, orders, clients)

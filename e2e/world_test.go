@@ -45,13 +45,20 @@ type world struct {
 	addresses    addresses // where they listen now
 	bank         map[string]*process
 	bankArgs     []string
+	argsOf       map[string][]string // of one bank, beside those of all
 }
 
 // newWorld starts everything and stops it at the end of the test.
 func newWorld(t *testing.T, bankArgs ...string) *world {
 	t.Helper()
+	return newWorldOf(t, nil, bankArgs...)
+}
+
+// newWorldOf is newWorld with arguments of single banks.
+func newWorldOf(t *testing.T, argsOf map[string][]string, bankArgs ...string) *world {
+	t.Helper()
 	program(t, "coordinator") // build first: it may take its time
-	w := &world{logs: logsDir(t), banks: make(map[string]*pgxpool.Pool), bank: make(map[string]*process), bankArgs: bankArgs}
+	w := &world{logs: logsDir(t), banks: make(map[string]*pgxpool.Pool), bank: make(map[string]*process), bankArgs: bankArgs, argsOf: argsOf}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var err error
@@ -138,7 +145,7 @@ func (w *world) startBank(t *testing.T, name string) {
 	args := []string{"bank", "--name", name, "--balance-cents", fmt.Sprint(accountCents), "--account", strings.Join(names, ",")}
 	// Like any service it ends when it starts without its database, so the next fault has to wait.
 	w.bank[name] = startProcess(t, spec{
-		name: "participant " + name, args: append(args, w.bankArgs...), env: w.env(databaseOf(name)), ready: "participant runs",
+		name: "participant " + name, args: slices.Concat(args, w.bankArgs, w.argsOf[name]), env: w.env(databaseOf(name)), ready: "participant runs",
 	})
 }
 

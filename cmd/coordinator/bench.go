@@ -68,7 +68,7 @@ func newBench() *cobra.Command {
 	f.BoolVar(&cfg.InProcess, "in-process", false, "call the engine directly instead of over HTTP")
 	f.IntVar(&cfg.Connections, "connections", defaultConnections, "most connections of the coordinator to PostgreSQL")
 	f.IntVar(&cfg.Lanes, "lanes", 0, "concurrent batches of the coordinator (default: its own)")
-	f.IntVar(&cfg.Group, "group", 0, "commands that the banks carry out in one local transaction (default: each has its own)")
+	f.IntVar(&cfg.Group, "group", 0, "commands that the banks carry out in one local transaction, with handlers that queue (default: each has its own)")
 	f.StringVar(&cfg.CPUProfile, "cpuprofile", "", "write a CPU profile of this process to a file")
 	choiceFlag(cmd, &cfg.Format, "output", "o", []string{formatTable, formatJSON, formatMarkdown}, "how to print the figures")
 	_ = cmd.RegisterFlagCompletionFunc("work", cobra.FixedCompletions(workNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists

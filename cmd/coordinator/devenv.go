@@ -161,7 +161,11 @@ func (e *devEnv) startBank(ctx context.Context, cfg devConfig, name string) (*de
 	}
 	b := &demo.Bank{Name: name, Pool: pool}
 	b.Start = func() error {
-		p, err := bank.NewParticipant(name, pool, e.nc, func(c *participant.Config) {
+		newParticipant := bank.NewParticipant
+		if cfg.Group > 1 {
+			newParticipant = bank.NewBatchParticipant
+		}
+		p, err := newParticipant(name, pool, e.nc, func(c *participant.Config) {
 			c.Prefix, c.Logger, c.Concurrency, c.GroupMax = cfg.Prefix, cfg.Log, bankConnections-2, cfg.Group
 		})
 		if err != nil {

@@ -28,6 +28,7 @@ type bankConfig struct {
 	NATSURL     string
 	Prefix      string
 	Connections int32
+	GroupMax    int
 	Accounts    []string
 	Cents       int64
 	Drain       time.Duration
@@ -65,6 +66,7 @@ func newBank() *cobra.Command {
 	f.StringVar(&c.NATSURL, "nats-url", "", "NATS with JetStream (NATS_URL; default "+nats.DefaultURL+")")
 	f.StringVar(&c.Prefix, "prefix", envOr("SAGACITY_PREFIX", "saga"), "prefix of NATS subjects and streams (SAGACITY_PREFIX)")
 	f.Int32Var(&c.Connections, "connections", participant.DefaultConcurrency, "most connections to PostgreSQL, and handlers at a time")
+	f.IntVar(&c.GroupMax, "group-max", 0, "commands that share one local transaction, with handlers that queue their statements; 0: each has its own")
 	f.StringSliceVar(&c.Accounts, "account", nil, "make this account if it does not exist; may be repeated")
 	f.Int64Var(&c.Cents, "balance-cents", 100_000, "of accounts that are made")
 	f.DurationVar(&c.Drain, "drain-timeout", participant.DefaultDrainTimeout, "how long to finish what is in hand at the end")
@@ -103,9 +105,13 @@ func (c bankConfig) run(ctx context.Context) error {
 		return err
 	}
 	defer nc.Close()
-	p, err := bank.NewParticipant(c.Name, pool, nc, func(cfg *participant.Config) {
+	newParticipant := bank.NewParticipant
+	if c.GroupMax > 1 {
+		newParticipant = bank.NewBatchParticipant
+	}
+	p, err := newParticipant(c.Name, pool, nc, func(cfg *participant.Config) {
 		cfg.Prefix, cfg.Logger, cfg.DrainTimeout = c.Prefix, c.Log, c.Drain
-		cfg.Concurrency, cfg.HandlerTimeout = int(c.Connections), c.Timeout
+		cfg.Concurrency, cfg.GroupMax, cfg.HandlerTimeout = int(c.Connections), c.GroupMax, c.Timeout
 	})
 	if err != nil {
 		return err

@@ -50,6 +50,15 @@ type Moved struct {
 // NewParticipant returns a bank that answers to name, with its database and a connection to NATS. The options
 // change its configuration.
 func NewParticipant(name string, pool *pgxpool.Pool, nc *nats.Conn, opts ...func(*participant.Config)) (*participant.Participant, error) {
+	return newParticipant(handleActions, name, pool, nc, opts...)
+}
+
+// NewBatchParticipant is NewParticipant with handlers that queue their statements.
+func NewBatchParticipant(name string, pool *pgxpool.Pool, nc *nats.Conn, opts ...func(*participant.Config)) (*participant.Participant, error) {
+	return newParticipant(handleBatches, name, pool, nc, opts...)
+}
+
+func newParticipant(handle func(*participant.Participant), name string, pool *pgxpool.Pool, nc *nats.Conn, opts ...func(*participant.Config)) (*participant.Participant, error) {
 	c := participant.Config{Name: name, Pool: pool, NATS: nc}
 	for _, opt := range opts {
 		opt(&c)
@@ -58,6 +67,13 @@ func NewParticipant(name string, pool *pgxpool.Pool, nc *nats.Conn, opts ...func
 	if err != nil {
 		return nil, err
 	}
+	handle(p)
+	gateway{pool}.handle(p, cmp.Or(c.HandlerTimeout, participant.DefaultHandlerTimeout))
+	return p, nil
+}
+
+// handleActions adds the actions whose effects are in the database.
+func handleActions(p *participant.Participant) {
 	participant.Handle(p, ActionDebit, participant.TCC[Move, Moved]{
 		Try: try(sqlHold), Confirm: settle(sqlHoldUse), Cancel: settle(sqlHoldRelease),
 	})
@@ -70,8 +86,6 @@ func NewParticipant(name string, pool *pgxpool.Pool, nc *nats.Conn, opts ...func
 	participant.Handle(p, ActionGrant, participant.Pivot[Move, Moved]{Try: try(sqlGive)})
 	participant.Handle(p, ActionPayout, participant.Retriable[Move, Moved]{Try: try(sqlGive)})
 	participant.Handle(p, ActionCollect, participant.Retriable[Move, Moved]{Try: try(sqlTake)})
-	gateway{pool}.handle(p, cmp.Or(c.HandlerTimeout, participant.DefaultHandlerTimeout))
-	return p, nil
 }
 
 // try makes a change of an account into a try, which refuses if the change is not possible.
@@ -166,6 +180,11 @@ func impossible(ctx context.Context, tx pgx.Tx, op participant.Operation, m Move
 	if err := tx.QueryRow(ctx, sqlAccountExists, m.Account).Scan(&exists); err != nil {
 		return err
 	}
+	return impossibleIf(exists, op, m)
+}
+
+// impossibleIf is impossible for one who has looked whether the account exists.
+func impossibleIf(exists bool, op participant.Operation, m Move) error {
 	code, err := CodeNoAccount, fmt.Errorf("there is no account %q", m.Account)
 	if exists {
 		code, err = CodeInsufficientFunds, fmt.Errorf("account %q does not have %d cents", m.Account, m.Cents)

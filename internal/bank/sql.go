@@ -42,6 +42,9 @@ const (
 	sqlEffectInsert  = `
 INSERT INTO bank.effects (tenant, transaction_id, step, phase, action, account, cents)
 VALUES ($1, $2, $3, $4, $5, $6, $7)`
+	sqlEffectOfTry = `
+INSERT INTO bank.effects (tenant, transaction_id, step, phase, action, account, cents)
+SELECT $1, $2, $3, $4, $5, $6, cents FROM bank.effects WHERE tenant = $1 AND transaction_id = $2 AND step = $3 AND phase = 'try'`
 	sqlTriedCents = `
 SELECT cents FROM bank.effects WHERE tenant = $1 AND transaction_id = $2 AND step = $3 AND phase = 'try'`
 	sqlSwitchGet = `SELECT coalesce((SELECT is_on FROM bank.switches WHERE name = $1), false)`

@@ -48,6 +48,11 @@ func (w Wish) grant(ctx context.Context, tx pgx.Tx, op participant.Operation) er
 		}
 		on[name] = is
 	}
+	return w.grantIf(on, op)
+}
+
+// grantIf is grant for one who has read which switches are on.
+func (w Wish) grantIf(on map[string]bool, op participant.Operation) error {
 	switch {
 	case op.Attempt <= w.PanicTimes || on[w.PanicWhile]:
 		panic(fmt.Sprintf("attempt %d of %s: %v", op.Attempt, op.Action, errWished))
