@@ -71,14 +71,15 @@ SELECT count(*) FROM deleted`
 
 // sqlForgetEdits deletes inputs of operations whose transactions are gone, and returns how many.
 const sqlForgetEdits = `
-WITH deleted AS (
-    DELETE FROM edits
-     WHERE (transaction_id, step, phase, revision) IN (
-           SELECT e.transaction_id, e.step, e.phase, e.revision
-             FROM edits e
-            WHERE e.transaction_id < (SELECT floor FROM retention)
-              AND NOT EXISTS (SELECT FROM transactions t WHERE t.id = e.transaction_id)
-            ORDER BY e.transaction_id LIMIT $1)
+WITH old AS MATERIALIZED (
+    SELECT e.transaction_id, e.step, e.phase, e.revision
+      FROM edits e
+     WHERE e.transaction_id < (SELECT floor FROM retention)
+       AND NOT EXISTS (SELECT FROM transactions t WHERE t.id = e.transaction_id)
+     ORDER BY e.transaction_id LIMIT $1
+), deleted AS (
+    DELETE FROM edits e USING old o
+     WHERE e.transaction_id = o.transaction_id AND e.step = o.step AND e.phase = o.phase AND e.revision = o.revision
     RETURNING 1
 )
 SELECT count(*) FROM deleted`

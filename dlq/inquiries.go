@@ -63,9 +63,11 @@ SELECT i.transaction_id, i.step, i.phase, i.question, i.asked_at, i.answered_at,
   JOIN inquiries i ON i.transaction_id = u.id AND i.step = u.step AND i.phase = u.phase`
 
 	sqlForgetInquiries = `
-DELETE FROM inquiries WHERE (transaction_id, step, phase) IN (
+WITH old AS MATERIALIZED (
     SELECT transaction_id, step, phase FROM inquiries WHERE asked_at < clock_timestamp() - $1::interval
-     ORDER BY transaction_id, step, phase LIMIT $2 FOR UPDATE SKIP LOCKED)`
+     ORDER BY transaction_id, step, phase LIMIT $2 FOR UPDATE SKIP LOCKED
+)
+DELETE FROM inquiries i USING old o WHERE i.transaction_id = o.transaction_id AND i.step = o.step AND i.phase = o.phase`
 )
 
 // QueueAsk notes that questions are asked. What was answered before is forgotten.

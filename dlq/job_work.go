@@ -20,8 +20,8 @@ const (
 	// sqlClaimJobs takes jobs that are due to be looked after, each by one coordinator at a time, for a moment.
 	sqlClaimJobs = `
 UPDATE jobs SET step_at = clock_timestamp() + $1::interval
- WHERE id IN (SELECT id FROM jobs WHERE state IN ('planning', 'running') AND step_at <= clock_timestamp()
-               ORDER BY step_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+ WHERE id = ANY (ARRAY(SELECT id FROM jobs WHERE state IN ('planning', 'running') AND step_at <= clock_timestamp()
+                        ORDER BY step_at LIMIT $2 FOR UPDATE SKIP LOCKED))
 RETURNING id`
 
 	// sqlCountItems counts; the canary is the first items that are replayed: one that is refused or
@@ -73,12 +73,14 @@ SELECT seq, dead_letter_id, letter_version FROM job_items
 SELECT seq, dead_letter_id, letter_version FROM job_items
  WHERE job_id = $1 AND state = 'pending' AND effect = '' ORDER BY seq LIMIT $2`
 
+	// sqlClaimItems takes up to so many items, in their order. They are an array: a subquery of IN may be run once for each
+	// row of a nested loop, and then its LIMIT means nothing.
 	sqlClaimItems = `
 UPDATE job_items SET claimed_until = clock_timestamp() + $3::interval
- WHERE job_id = $1 AND seq IN (
+ WHERE job_id = $1 AND seq = ANY (ARRAY(
        SELECT seq FROM job_items
         WHERE job_id = $1 AND state = 'pending' AND (claimed_until IS NULL OR claimed_until < clock_timestamp())
-        ORDER BY seq LIMIT $2 FOR UPDATE SKIP LOCKED)
+        ORDER BY seq LIMIT $2 FOR UPDATE SKIP LOCKED))
 RETURNING seq, dead_letter_id, letter_version`
 
 	sqlUseSlots = `UPDATE jobs SET next_at = $2 WHERE id = $1`

@@ -43,9 +43,9 @@ VALUES ($1, 'message', 'open', $2, $3, $4, $5, $6, $7, $8)`
 const sqlForget = `
 WITH gone AS (
     DELETE FROM dead_letters
-     WHERE id IN (SELECT id FROM dead_letters
-                   WHERE id < $1 AND status NOT IN ('open', 'replaying') AND updated_at < $2
-                   ORDER BY id LIMIT $3)
+     WHERE id = ANY (ARRAY(SELECT id FROM dead_letters
+                            WHERE id < $1 AND status NOT IN ('open', 'replaying') AND updated_at < $2
+                            ORDER BY id LIMIT $3))
     RETURNING id
 ), approval AS (
     DELETE FROM approvals a USING gone g WHERE a.dead_letter = g.id
@@ -55,18 +55,18 @@ SELECT count(*) FROM gone`
 // What is known about a cause is kept for as long as it has dead letters.
 const sqlForgetNotes = `
 DELETE FROM group_notes
- WHERE id IN (SELECT n.id FROM group_notes n
-               WHERE n.id < $1 AND n.at < $2 AND NOT EXISTS (SELECT FROM dead_letters d WHERE d.fingerprint = n.fingerprint)
-               ORDER BY n.id LIMIT $3)`
+ WHERE id = ANY (ARRAY(SELECT n.id FROM group_notes n
+                        WHERE n.id < $1 AND n.at < $2 AND NOT EXISTS (SELECT FROM dead_letters d WHERE d.fingerprint = n.fingerprint)
+                        ORDER BY n.id LIMIT $3))`
 
 // A job that is running or paused stays; one that nobody has started has done nothing. Its row is locked before it is
 // judged, because somebody may start it just now.
 const sqlForgetJob = `
 WITH job AS (
     DELETE FROM jobs
-     WHERE id IN (SELECT id FROM jobs
-                   WHERE id < $1 AND state IN ('planned', 'finished', 'aborted') AND updated_at < $2
-                   ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
+     WHERE id = ANY (ARRAY(SELECT id FROM jobs
+                            WHERE id < $1 AND state IN ('planned', 'finished', 'aborted') AND updated_at < $2
+                            ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED))
     RETURNING id
 ), item AS (
     DELETE FROM job_items i USING job j WHERE i.job_id = j.id

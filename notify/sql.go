@@ -51,8 +51,8 @@ UPDATE webhook_deliveries
  WHERE id = $1 AND attempts = $2 AND status = 'pending'`
 
 const sqlForget = `
-DELETE FROM webhook_deliveries WHERE id IN (
-    SELECT id FROM webhook_deliveries WHERE ended_at < clock_timestamp() - $1::interval ORDER BY ended_at LIMIT $2)`
+DELETE FROM webhook_deliveries WHERE id = ANY (ARRAY(
+    SELECT id FROM webhook_deliveries WHERE ended_at < clock_timestamp() - $1::interval ORDER BY ended_at LIMIT $2))`
 
 // The lock makes the count exact: of two at one time the second counts the first.
 const sqlLockWebhooks = `SELECT pg_advisory_xact_lock(hashtext('sagacity.webhooks'))`

@@ -143,7 +143,7 @@ func (w *world) live() error {
 		{saga.Define("waits").Retriable("send", "bank", bank.ActionPayout, saga.PhaseTwoAttempts(1)).MustBuild(), map[string]any{"send": broken}, time.Time{}},
 		{saga.Define("later").Saga("take", "bank", bank.ActionWithdraw).MustBuild(), map[string]any{"take": alice}, time.Now().Add(time.Hour)},
 		{saga.Define("silent").Saga("take", "nobody", "act", patient).MustBuild(), nil, time.Time{}},
-		{saga.Define("half").TCC("hold", "bank", bank.ActionDebit).Retriable("send", "nobody", "act", patient).MustBuild(), map[string]any{"hold": alice}, time.Time{}},
+		{saga.Define("half").TCC("hold", "bank", bank.ActionDebit, patient).Retriable("send", "nobody", "act", patient).MustBuild(), map[string]any{"hold": alice}, time.Time{}},
 	} {
 		if _, err := w.submit(open.def, open.inputs, "", open.start); err != nil {
 			return err

@@ -136,8 +136,8 @@ BEGIN
         UPDATE saga.barrier_floor f SET floor = barrier_retain.floor WHERE f.one;
     END IF;
     DELETE FROM saga.barrier_rest r
-     WHERE r.ctid IN (SELECT x.ctid FROM saga.barrier_rest x WHERE x.transaction_id < least(floor, held)
-                       ORDER BY x.transaction_id LIMIT p_rows_max);
+     WHERE r.ctid = ANY (ARRAY(SELECT x.ctid FROM saga.barrier_rest x WHERE x.transaction_id < least(floor, held)
+                                ORDER BY x.transaction_id LIMIT p_rows_max));
     GET DIAGNOSTICS deleted = ROW_COUNT;
     DELETE FROM saga.barrier_let_go g WHERE g.transaction_id < floor;
     -- What is left needs the table for itself.
