@@ -3,6 +3,7 @@ package participant
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -134,5 +135,32 @@ func TestTrial(t *testing.T) {
 			t.Fatal("not tried after successes")
 		}
 		tr.learn(true)
+	}
+}
+
+// Arrays that are not of one length are refused: what is missing in one of them would be entered without it.
+func TestBatchArrays(t *testing.T) {
+	t.Parallel()
+	pool := testdb.New(t, barrierTemplate)
+	work := []*queued{agreeCase{cmd: barrierCommand(barrierID(), saga.PhaseTry), ran: barrierDone(saga.PhaseTry)}.queued()}
+	work = append(work, agreeCase{cmd: barrierCommand(barrierID(), saga.PhaseTry), ran: barrierDone(saga.PhaseTry)}.queued())
+	for name, c := range map[string]struct {
+		sql  string
+		args []any
+		skip int // arguments behind the arrays
+	}{"enter": {sqlEnterAll, enterAllArgs(work, time.Second), 1}, "leave": {sqlLeaveAll, leaveAllArgs(work), 0}} {
+		one := enterAllArgs(work[:1], time.Second)
+		if name == "leave" {
+			one = leaveAllArgs(work[:1])
+		}
+		for i := range len(c.args) - c.skip {
+			for _, bad := range []any{one[i], nil} {
+				args := slices.Clone(c.args)
+				args[i] = bad
+				if _, err := pool.Exec(t.Context(), c.sql, args...); pg.Code(err) != "SG002" {
+					t.Errorf("%s, array %d: %v", name, i, err)
+				}
+			}
+		}
 	}
 }

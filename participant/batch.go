@@ -126,20 +126,93 @@ func send(ctx context.Context, tx pgx.Tx, queue func(*pgx.Batch) error) error {
 		return err
 	}
 	guardCallbacks(&b)
-	return tx.SendBatch(ctx, &b).Close()
+	n := b.Len()
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+		return err
+	}
+	if b.Len() != n {
+		return Fault(errQueuedLate)
+	}
+	return nil
 }
 
-// checkQueued returns a fault if a queued statement would end the transaction that the participant began, or makes the
-// participant's own savepoints doubtful.
+var errQueuedLate = errors.New("a callback queued a statement: the batch was sent before, and nobody runs it")
+
+// checkQueued returns a fault if a queued statement would end the transaction that the participant began, or set a savepoint,
+// which the handler's own transaction could not have beside the statements of others.
 func checkQueued(b *pgx.Batch) error {
 	for _, q := range b.QueuedQueries {
-		word, _, _ := strings.Cut(strings.TrimLeft(q.SQL, " \t\r\n;")+" ", " ")
-		switch strings.ToUpper(strings.TrimRight(word, ";\r\n\t")) {
-		case "BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE", "PREPARE":
+		if q == nil {
+			return Fault(errors.New("the handler queued nil in place of a statement"))
+		}
+		switch first, _ := firstWords(q.SQL); first {
+		case "SAVEPOINT", "RELEASE", "ROLLBACK":
+			return Fault(fmt.Errorf("the handler queued %q: %w", q.SQL, ErrTxOwned))
+		}
+		if endsTransaction(q.SQL) {
 			return Fault(fmt.Errorf("the handler queued %q: %w", q.SQL, ErrTxOwned))
 		}
 	}
 	return nil
+}
+
+// endsTransaction reports whether a statement begins or ends a transaction. In the middle of a batch nothing else would
+// notice: what stands behind it runs in a transaction of its own.
+func endsTransaction(sql string) bool {
+	first, rest := firstWords(sql)
+	switch first {
+	case "BEGIN", "START", "COMMIT", "END", "ABORT":
+		return true
+	case "PREPARE":
+		second, _ := firstWords(rest)
+		return second == "TRANSACTION"
+	case "ROLLBACK":
+		second, rest := firstWords(rest)
+		if second == "WORK" || second == "TRANSACTION" {
+			second, _ = firstWords(rest)
+		}
+		return second != "TO"
+	}
+	return false
+}
+
+// firstWords returns the first word of a statement in capitals, behind white space, comments and empty statements, and what
+// follows it.
+func firstWords(sql string) (word, rest string) {
+	for {
+		sql = strings.TrimLeft(sql, " \t\r\n\f\v;")
+		switch {
+		case strings.HasPrefix(sql, "--"):
+			_, sql, _ = strings.Cut(sql, "\n")
+		case strings.HasPrefix(sql, "/*"):
+			sql = behindComment(sql)
+		default:
+			n := strings.IndexFunc(sql, func(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') })
+			if n < 0 {
+				n = len(sql)
+			}
+			return strings.ToUpper(sql[:n]), sql[n:]
+		}
+	}
+}
+
+// behindComment returns what follows a comment, which may have comments inside.
+func behindComment(sql string) string {
+	depth := 0
+	for i := 0; i+1 < len(sql); i++ {
+		switch sql[i : i+2] {
+		case "/*":
+			depth++
+			i++
+		case "*/":
+			depth--
+			i++
+			if depth == 0 {
+				return sql[i+1:]
+			}
+		}
+	}
+	return ""
 }
 
 // guardCallbacks makes an error of a callback that panics: pgx would be left in the middle of the results.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,9 +22,10 @@ import (
 // queued is what a command's handler has queued.
 type queued struct {
 	*member
-	batch  pgx.Batch
-	refuse error                        // what the handler returned instead of queueing; nil: nothing
-	result func() (saga.Payload, error) // after the callbacks
+	batch      pgx.Batch
+	statements int                          // that were queued
+	refuse     error                        // what the handler returned instead of queueing; nil: nothing
+	result     func() (saga.Payload, error) // after the callbacks; nil with refuse
 }
 
 // batchable reports whether a command's handler queues its statements.
@@ -54,10 +56,10 @@ func (p *Participant) executeBatch(ctx context.Context, members []*member) (err 
 	if len(work) == 0 {
 		return nil
 	}
-	if err := p.commitBatch(ctx, work, lock); err != nil {
+	if err := p.commitBatch(ctx, work, limit, lock); err != nil {
 		for _, q := range work {
 			q.has = false
-			q.apart = errors.Is(err, context.DeadlineExceeded) // with others it takes too long
+			q.apart = errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errGivenUp) // with others it takes too long
 		}
 		return err
 	}
@@ -79,42 +81,66 @@ func (p *Participant) queue(ctx context.Context, m *member, limit time.Duration)
 	q := &queued{member: m}
 	op := operationOf(cmd)
 	r, given := p.userCode(ctx, op, grace(limit), func(context.Context) (r returned) {
-		q.result, r.err = h.queue(&q.batch, op, body)
+		var result func() (saga.Payload, error)
+		if result, r.err = h.queue(&q.batch, op, body); r.err != nil {
+			return r
+		}
+		if r.err = checkQueued(&q.batch); r.err != nil {
+			return r
+		}
+		if q.result = result; !q.callbacks() {
+			r.result, r.err = result()
+		}
 		return r
-	}, func() error { return checkQueued(&q.batch) })
+	}, noMisuse)
 	var no *refusal
 	switch {
-	case given != nil || r.misuse != nil:
+	case given != nil:
+		m.apart = true
 		return nil
 	case errors.As(r.err, &no) && op.CanRefuse():
-		q.refuse, q.batch = r.err, pgx.Batch{}
+		q.refuse, q.batch, q.result = r.err, pgx.Batch{}, nil
 	case r.err != nil:
 		return nil
 	}
+	if q.result != nil && !q.callbacks() {
+		q.result = func() (saga.Payload, error) { return r.result, nil } // no user code is called later
+	}
 	guardCallbacks(&q.batch)
+	q.statements = q.batch.Len()
 	return q
 }
 
-// commitBatch runs what was queued, and stores that all of it is done.
-func (p *Participant) commitBatch(ctx context.Context, work []*queued, lockTimeout time.Duration) error {
+func noMisuse() error { return nil }
+
+// callbacks reports whether the handler wants to see results before the commit.
+func (q *queued) callbacks() bool {
+	return slices.ContainsFunc(q.batch.QueuedQueries, func(statement *pgx.QueuedQuery) bool { return statement.Fn != nil })
+}
+
+// commitBatch runs what was queued, and stores what has become of it.
+func (p *Participant) commitBatch(ctx context.Context, work []*queued, limit, lockTimeout time.Duration) error {
 	var batch pgx.Batch
 	batch.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
 	batch.Queue(sqlEnterAll, enterAllArgs(work, lockTimeout)...)
 	callbacks := false
 	for _, q := range work {
-		for _, statement := range q.batch.QueuedQueries {
-			callbacks = callbacks || statement.Fn != nil
-			batch.QueuedQueries = append(batch.QueuedQueries, statement)
-		}
+		callbacks = callbacks || q.callbacks()
+		batch.QueuedQueries = append(batch.QueuedQueries, q.batch.QueuedQueries...)
 	}
 	conn, err := p.barrier.pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("participant: begin a batch: %w", err)
 	}
 	e := &Entry{conn: conn, cmd: work[0].job.cmd}
-	defer e.Abandon(ctx)
+	defer func() { e.Abandon(ctx) }()
+	if conn.Conn().Config().DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol {
+		return errSimpleProtocol // a statement could be several
+	}
 	if callbacks {
-		if err := conn.SendBatch(ctx, &batch).Close(); err != nil {
+		// Without a transaction this fails, and takes back what ran behind a statement that ended ours.
+		batch.Queue(sqlSavepointBatch)
+		if err := p.sendBatch(ctx, e, &batch, work, limit); err != nil {
 			return fmt.Errorf("participant: run a batch of %d commands: %w", len(work), err)
 		}
 		batch = pgx.Batch{}
@@ -132,7 +158,44 @@ func (p *Participant) commitBatch(ctx context.Context, work []*queued, lockTimeo
 	return e.flush(ctx, &batch)
 }
 
-// conclude makes the reply of a command.
+var (
+	errSimpleProtocol = errors.New("participant: the pool uses the simple protocol, in which a statement may be several")
+	errGivenUp        = errors.New("participant: a callback does not return")
+)
+
+// sendBatch sends a batch whose callbacks are user code, and then asks the handlers for their results. It gives up on
+// those that do not return, as on any handler: the connection is closed under them.
+func (p *Participant) sendBatch(ctx context.Context, e *Entry, batch *pgx.Batch, work []*queued, limit time.Duration) error {
+	conn := e.conn
+	r, given := p.userCode(ctx, operationOf(e.cmd), grace(limit), func(ctx context.Context) (r returned) {
+		if r.err = conn.SendBatch(ctx, batch).Close(); r.err != nil {
+			return r
+		}
+		for _, q := range work {
+			if q.batch.Len() != q.statements {
+				r.err = errQueuedLate
+				return r
+			}
+			if q.result == nil {
+				continue
+			}
+			result, err := q.result()
+			if err != nil {
+				r.err = err
+				return r
+			}
+			q.result = func() (saga.Payload, error) { return result, nil }
+		}
+		return r
+	}, noMisuse)
+	if given != nil {
+		p.giveUp(e, conn.Conn(), given)
+		return errGivenUp
+	}
+	return r.err
+}
+
+// conclude makes the reply of a command. It calls no user code.
 func (q *queued) conclude() error {
 	var result saga.Payload
 	err := q.refuse

@@ -1,8 +1,10 @@
 package participant_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -79,6 +81,21 @@ func TestBatch(t *testing.T) {
 		{"syntax error", func(b *pgx.Batch) error { b.Queue(sqlTake); b.Queue("SELEC"); return nil }, saga.OutcomeRetry, saga.CodeError, false, 0},
 		{"failed statement", func(b *pgx.Batch) error { b.Queue(sqlTake); b.Queue(sqlFails); return nil }, saga.OutcomeRetry, saga.CodeError, false, 0},
 		{"COMMIT", func(b *pgx.Batch) error { b.Queue(sqlTake); b.Queue(" commit ;"); return nil }, saga.OutcomeFault, saga.FaultHandler, false, 0},
+		{"ROLLBACK behind comments", func(b *pgx.Batch) error {
+			b.Queue("-- x\n /* y /* z */ */ ROLLBACK/**/").Exec(func(pgconn.CommandTag) error { return nil })
+			b.Queue(sqlTake)
+			return nil
+		}, saga.OutcomeFault, saga.FaultHandler, false, 0},
+		{"savepoint", func(b *pgx.Batch) error { b.Queue("\fSAVEPOINT mine"); return nil }, saga.OutcomeFault, saga.FaultHandler, false, 0},
+		{"nil", func(b *pgx.Batch) error { b.QueuedQueries = append(b.QueuedQueries, nil); return nil }, saga.OutcomeFault, saga.FaultHandler, false, 0},
+		{"callback that queues", func(b *pgx.Batch) error {
+			b.Queue(sqlTake).Exec(func(pgconn.CommandTag) error { b.Queue(sqlTake); return nil })
+			return nil
+		}, saga.OutcomeFault, saga.FaultHandler, false, 0},
+		{"Goexit of a callback", func(b *pgx.Batch) error {
+			b.Queue(sqlTake).Exec(func(pgconn.CommandTag) error { runtime.Goexit(); return nil })
+			return nil
+		}, saga.OutcomeRetry, saga.CodePanic, false, 0},
 		{"COMMIT that fails", func(b *pgx.Batch) error {
 			b.Queue(sqlTake)
 			b.Queue("INSERT INTO late VALUES (1), (1)")
@@ -276,4 +293,106 @@ func TestBatchOfOne(t *testing.T) {
 	never := k.command("hold", saga.KindTCC, saga.PhaseTry, nil)
 	want(t, k.do(with(never, saga.PhaseCancel, nil)), saga.OutcomeDone, "")
 	want(t, k.do(never), saga.OutcomeHanging, "")
+}
+
+// explosive is a result that cannot be encoded.
+type explosive struct{}
+
+func (explosive) MarshalJSON() ([]byte, error) { panic("boom") }
+
+// A result whose encoding panics, and a callback that does not return, cost their own command, not the process and not
+// the others.
+func TestBatchSurvivesUserCode(t *testing.T) {
+	t.Parallel()
+	for _, groupMax := range []int{0, groupMax} {
+		for _, callback := range []bool{false, true} {
+			t.Run(fmt.Sprintf("GroupMax %d, callback %t", groupMax, callback), func(t *testing.T) {
+				t.Parallel()
+				k := newKit(t)
+				p := k.bank(func(c *participant.Config) {
+					c.GroupMax, c.HandlerTimeout, c.Concurrency = groupMax, time.Second, 4
+				})
+				participant.OneGroupAtATime(p, 100*time.Millisecond)
+				release := make(chan struct{})
+				participant.Handle(p, "explode", participant.BatchPivot[participant.None, explosive]{
+					Try: func(b *pgx.Batch, _ participant.Call[participant.None], _ *explosive) error {
+						q := b.Queue(sqlTake)
+						if callback {
+							q.Exec(func(pgconn.CommandTag) error { return nil })
+						}
+						return nil
+					},
+				})
+				participant.Handle(p, "block", participant.BatchPivot[participant.None, string]{
+					Try: func(b *pgx.Batch, _ participant.Call[participant.None], _ *string) error {
+						if !callback {
+							<-release
+						}
+						b.Queue("SELECT 1").Exec(func(pgconn.CommandTag) error { <-release; return nil }) // without locks that others wait for
+						return nil
+					},
+				})
+				participant.Handle(p, "queue", participant.BatchPivot[participant.None, string]{
+					Try: func(b *pgx.Batch, _ participant.Call[participant.None], _ *string) error {
+						b.Queue(sqlTake)
+						return nil
+					},
+				})
+				k.run(p)
+				defer close(release)
+				var cmds []saga.Command
+				for _, action := range []string{"queue", "explode", "block", "queue", "block", "queue", "explode", "queue"} {
+					cmds = append(cmds, k.command(action, saga.KindPivot, saga.PhaseTry, nil))
+				}
+				k.send(cmds...)
+				for _, c := range cmds {
+					switch r := k.reply(c); c.Action {
+					case "explode":
+						want(t, r, saga.OutcomeRetry, saga.CodePanic)
+					case "block":
+						want(t, r, saga.OutcomeRetry, participant.CodeTimeout)
+					default:
+						want(t, r, saga.OutcomeDone, "")
+					}
+				}
+				if n := seedCents - k.balance(); n != 4 {
+					t.Errorf("%d effects, want 4", n)
+				}
+			})
+		}
+	}
+}
+
+// A batch that a handler sends by itself cannot end the transaction in its middle: what stands behind would have its effect
+// without a record, each time again (M2).
+func TestSendBatchThatEndsTheTransaction(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	p := k.bank(func(*participant.Config) {})
+	for i, end := range []string{"ROLLBACK", "/* x */ COMMIT", "END", "rollback work"} {
+		handleTry(p, fmt.Sprintf("end%d", i), func(ctx context.Context, tx pgx.Tx) (string, error) {
+			var b pgx.Batch
+			b.Queue(end)
+			b.Queue(sqlTake)
+			return "", tx.SendBatch(ctx, &b).Close()
+		})
+	}
+	handleTry(p, "savepoint", func(ctx context.Context, tx pgx.Tx) (string, error) {
+		var b pgx.Batch
+		for _, sql := range []string{"SAVEPOINT mine", sqlTake, "ROLLBACK TO SAVEPOINT mine", sqlTake, "RELEASE mine"} {
+			b.Queue(sql)
+		}
+		return "", tx.SendBatch(ctx, &b).Close()
+	})
+	k.run(p)
+	for i := range 4 {
+		want(t, k.do(k.command(fmt.Sprintf("end%d", i), saga.KindPivot, saga.PhaseTry, nil)), saga.OutcomeFault, saga.FaultHandler)
+	}
+	if n := seedCents - k.balance(); n != 0 {
+		t.Errorf("%d effects", n)
+	}
+	want(t, k.do(k.command("savepoint", saga.KindPivot, saga.PhaseTry, nil)), saga.OutcomeDone, "")
+	if n := seedCents - k.balance(); n != 1 {
+		t.Errorf("%d effects, want 1", n)
+	}
 }

@@ -52,6 +52,7 @@ SELECT held, coalesce(blocked, ''), dropped, deleted
 	sqlRollbackTo = `ROLLBACK TO SAVEPOINT saga_handler`
 	sqlCommit     = `COMMIT`
 
+	sqlSavepointBatch = `SAVEPOINT saga_batch`
 	sqlSavepointGroup = `SAVEPOINT saga_operation`
 	sqlReleaseGroup   = `RELEASE SAVEPOINT saga_operation`
 	sqlUndoGroup      = `ROLLBACK TO SAVEPOINT saga_operation; RELEASE SAVEPOINT saga_operation`

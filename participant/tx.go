@@ -169,6 +169,11 @@ func (t *guardedTx) Prepare(ctx context.Context, name, sql string) (d *pgconn.St
 // SendBatch sends a batch.
 func (t *guardedTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	r := &guardedBatch{guard: t.guard}
+	for _, q := range b.QueuedQueries {
+		if q != nil && endsTransaction(q.SQL) {
+			return pgx.FailedBatchResults(b, t.guard.refuse(fmt.Sprintf("SendBatch with %q", q.SQL)))
+		}
+	}
 	err := t.guard.use(func() error {
 		r.results = t.tx.SendBatch(ctx, b)
 		t.guard.open = func() { _ = r.results.Close() }

@@ -23,6 +23,13 @@ DECLARE
     found  record;
     dummy  text;
 BEGIN
+    IF (cardinality(p_step) > 0 AND cardinality(p_tenant) = cardinality(p_step) AND cardinality(p_transaction) = cardinality(p_step)
+        AND cardinality(p_phase) = cardinality(p_step) AND cardinality(p_kind) = cardinality(p_step)
+        AND cardinality(p_content_sha256) = cardinality(p_step) AND cardinality(p_revision) = cardinality(p_step)
+        AND cardinality(p_deadline) = cardinality(p_step)) IS NOT TRUE THEN
+        RAISE EXCEPTION 'saga.barrier_enter_all: the arrays are not of one length' USING ERRCODE = 'SG002',
+            HINT = 'One element of each array belongs to each operation; a deadline may be NULL, the array of deadlines may not.';
+    END IF;
     IF cardinality(p_step) = 1 THEN -- cheaper
         IF (saga.barrier_enter(p_tenant[1], p_transaction[1], p_step[1], p_phase[1], p_kind[1], 'execute', p_content_sha256[1],
             p_revision[1], p_deadline => p_deadline[1], p_lock_timeout_ms => p_lock_timeout_ms)).verdict <> 'run' THEN
@@ -82,6 +89,14 @@ RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off
 DECLARE
     n integer;
 BEGIN
+    IF (cardinality(p_step) > 0 AND cardinality(p_tenant) = cardinality(p_step) AND cardinality(p_transaction) = cardinality(p_step)
+        AND cardinality(p_phase) = cardinality(p_step) AND cardinality(p_content_sha256) = cardinality(p_step)
+        AND cardinality(p_revision) = cardinality(p_step) AND cardinality(p_outcome) = cardinality(p_step)
+        AND cardinality(p_code) = cardinality(p_step) AND cardinality(p_reason) = cardinality(p_step)
+        AND cardinality(p_result) = cardinality(p_step) AND cardinality(p_result_type) = cardinality(p_step)) IS NOT TRUE THEN
+        RAISE EXCEPTION 'saga.barrier_leave_all: the arrays are not of one length' USING ERRCODE = 'SG002',
+            HINT = 'One element of each array belongs to each operation.';
+    END IF;
     IF cardinality(p_step) = 1 THEN -- cheaper
         PERFORM saga.barrier_leave(p_tenant[1], p_transaction[1], p_step[1], p_phase[1], p_content_sha256[1], p_revision[1],
             p_outcome[1], p_code => nullif(p_code[1], ''), p_reason => nullif(p_reason[1], ''), p_result => p_result[1],
