@@ -99,6 +99,10 @@ func TestEdit(t *testing.T) {
 	if sha := saga.ContentSHA256("reserve", body); l.Edit.Revision != 2 || l.Edit.ContentSHA256 != sha || string(l.Edit.Input.Data) != rightInput {
 		t.Errorf("proposed %+v", l.Edit)
 	}
+	group, err := c.Admin().Group(e.ctx(10*time.Second), l.Fingerprint, "")
+	if err != nil || len(group.Sample) != 1 || group.Sample[0].Replay.Effect != saga.ReplayNeedsApproval {
+		t.Errorf("its group says %+v, %v", group.Sample, err)
+	}
 	wantCode(t, "replay without an approval", e.replay(c, l, uuid.Nil), saga.CodeApprovalRequired)
 	wantCode(t, "replay with an approval of what was submitted", e.replay(c, l, before.ID), saga.CodeApprovalMismatch)
 	approval, err := e.approve(c, l)

@@ -163,6 +163,9 @@ func (c *Coordinator) predict(ctx context.Context, letters []dlq.DeadLetter, loa
 	if err != nil {
 		return nil, err
 	}
+	if err := dlq.Propose(ctx, c.cfg.Pool, letters); err != nil {
+		return nil, err
+	}
 	if loaded == nil {
 		if loaded, err = c.store.load(ctx, wanted); err != nil {
 			return nil, err

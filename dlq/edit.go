@@ -82,7 +82,7 @@ func QueueLoadEdits(batch *pgx.Batch, transactions any, each func(Edit)) {
 
 // Propose adds to a dead letter what is proposed to be sent instead, if anything is.
 func (d *DeadLetter) Propose(ctx context.Context, db Querier) error {
-	if d.Kind != KindOperation || d.Status != saga.DeadLetterOpen {
+	if !d.mayHaveEdit() {
 		return nil
 	}
 	rows, err := db.Query(ctx, sqlGetEdit, uuid.UUID(d.TransactionID), d.Step, string(d.Phase), d.Revision+1)
@@ -98,6 +98,41 @@ func (d *DeadLetter) Propose(ctx context.Context, db Querier) error {
 	}
 	d.Edit = &e
 	return nil
+}
+
+// Propose adds to dead letters what is proposed to be sent instead, where anything is, in one query.
+func Propose(ctx context.Context, db Querier, letters []DeadLetter) error {
+	var ids []uuid.UUID
+	for i := range letters {
+		if letters[i].mayHaveEdit() {
+			ids = append(ids, uuid.UUID(letters[i].TransactionID))
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	rows, err := db.Query(ctx, sqlLoadEdits, ids)
+	if err != nil {
+		return fmt.Errorf("dlq: get the edits of %d dead letters: %w", len(ids), err)
+	}
+	edits, err := pgx.CollectRows(rows, scanEdit)
+	if err != nil {
+		return fmt.Errorf("dlq: get the edits of %d dead letters: %w", len(ids), err)
+	}
+	for i := range letters {
+		d := &letters[i]
+		for n := range edits {
+			e := &edits[n]
+			if d.mayHaveEdit() && e.TransactionID == d.TransactionID && e.Step == d.Step && e.Phase == d.Phase && e.Revision == d.Revision+1 {
+				d.Edit = e
+			}
+		}
+	}
+	return nil
+}
+
+func (d *DeadLetter) mayHaveEdit() bool {
+	return d.Kind == KindOperation && d.Status == saga.DeadLetterOpen
 }
 
 func scanEdit(row pgx.CollectableRow) (e Edit, err error) {

@@ -71,7 +71,7 @@ func TestDeadLetterReplay(t *testing.T) {
 	}
 
 	l.call("POST", path+"/replay", `{"reason":"fixed"}`).problem(428, "precondition_required")
-	for _, stale := range []string{`"99"`, `W/` + etag, `"abc"`, `"0"`, `"-1"`} {
+	for _, stale := range []string{`"99"`, `W/` + etag, `"abc"`, `"0"`, `"-1"`, `"0` + strings.Trim(etag, `"`) + `"`, `"+` + strings.Trim(etag, `"`) + `"`} {
 		l.call("POST", path+"/replay", `{"reason":"fixed"}`, "If-Match", stale).problem(412, "stale")
 	}
 	for _, bad := range []string{"*", "1", `""`, `"1", "2"`, `"`, ""} {

@@ -35,7 +35,7 @@ func TestLoopbackRefusesOtherHosts(t *testing.T) {
 	for _, host := range []string{"localhost", "LOCALHOST:8080", "127.0.0.1", "127.1.2.3:99", "[::1]:8080", "[::1]"} {
 		call(t, s, "GET", "/v1/transactions", "", "Host", host).expect(200)
 	}
-	for _, name := range []string{"X-Forwarded-For", "Forwarded", "X-Real-IP"} {
+	for _, name := range []string{"X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"} {
 		call(t, s, "GET", "/v1/transactions", "", name, "127.0.0.1").problem(401, "unauthenticated")
 	}
 }

@@ -50,7 +50,7 @@ func Loopback() Authenticator {
 		if !isLoopbackHost(r.Host) {
 			return Identity{}, fmt.Errorf("%w: a request without a credential that is not addressed to loopback", ErrForbidden)
 		}
-		for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"} {
+		for _, name := range []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"} {
 			if len(r.Header.Values(name)) > 0 {
 				return Identity{}, fmt.Errorf("%w: a request without a credential that came through a proxy", ErrUnauthenticated)
 			}

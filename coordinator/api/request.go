@@ -204,7 +204,7 @@ func (c *call) ifMatch() (int64, error) {
 		return 0, problemOf(codeInvalidIfMatch)
 	}
 	n, err := strconv.ParseInt(v[1:len(v)-1], 10, 64)
-	if err != nil || n < 1 {
+	if err != nil || n < 1 || strconv.FormatInt(n, 10) != v[1:len(v)-1] { // tags are compared, not numbers
 		return 0, problemOf(codeStale) // well-formed, and not a tag that any version has
 	}
 	return n, nil
