@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -23,7 +25,7 @@ func UnmarshalStrict(data []byte, name string, depth int, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
-		return jsonError(name, err)
+		return jsonError(data, name, err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return invalid("invalid_json", name, "has text after its end", "send a single JSON value")
@@ -31,22 +33,54 @@ func UnmarshalStrict(data []byte, name string, depth int, v any) error {
 	return checkDuplicates(json.NewDecoder(bytes.NewReader(data)), name, depth)
 }
 
-func jsonError(name string, err error) error {
+// jsonError says what is wrong with data and where, in words that hold none of its values.
+func jsonError(data []byte, name string, err error) error {
 	var own *InvalidError
-	if errors.As(err, &own) {
+	var typ *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	var instant *time.ParseError
+	switch {
+	case errors.As(err, &own):
 		own.Field = name + ": " + own.Field
 		return own
-	}
-	var typ *json.UnmarshalTypeError
-	if errors.As(err, &typ) {
+	case errors.As(err, &typ):
 		at := strings.TrimSuffix(name+"."+typ.Field, ".")
 		return invalid("invalid_json", at, "is "+article(typ.Value), "send "+jsonWant(typ))
+	case errors.As(err, &syntax):
+		return invalid("invalid_json", name, syntaxProblem(data, syntax), "send valid JSON")
+	case errors.As(err, &instant):
+		return invalid("invalid_json", name, "has a time that cannot be read", "send times as in RFC 3339, such as 2026-01-31T03:00:00Z")
+	case len(bytes.TrimSpace(data)) == 0:
+		return invalid("invalid_json", name, "is empty", "send valid JSON with the documented members")
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return invalid("invalid_json", name, "ends too early, "+position(data, len(data)), "send all of it")
 	}
-	return invalid("invalid_json", name, "cannot be read: "+err.Error(), "send valid JSON with the documented members")
+	// encoding/json has no type for this error.
+	if member, err := strconv.Unquote(strings.TrimPrefix(err.Error(), "json: unknown field ")); err == nil {
+		return invalid("invalid_json", name, "has a member "+quoteShort(member)+", which is not known", "send the documented members only")
+	}
+	return invalid("invalid_json", name, "cannot be read", "send valid JSON with the documented members")
 }
 
+// syntaxProblem says where JSON stops being JSON, and what the reader was at, without the character that it found.
+func syntaxProblem(data []byte, err *json.SyntaxError) string {
+	text := "is not JSON " + position(data, int(err.Offset)-1)
+	if _, was, ok := strings.Cut(err.Error(), "' "); ok {
+		text += ", " + was
+	}
+	return text
+}
+
+// position names the place of the byte at an offset.
+func position(data []byte, offset int) string {
+	before := data[:max(0, min(offset, len(data)))]
+	return fmt.Sprintf("at line %d, column %d", 1+bytes.Count(before, []byte("\n")), len(before)-bytes.LastIndexByte(before, '\n'))
+}
+
+// article describes a value by its type: encoding/json adds a number's digits.
 func article(value string) string {
-	if strings.HasPrefix(value, "array") || strings.HasPrefix(value, "object") {
+	value, _, _ = strings.Cut(value, " ")
+	if value == "array" || value == "object" {
 		return "an " + value
 	}
 	return "a " + value
@@ -135,14 +169,14 @@ func Members(data []byte, name string) ([]Member, error) {
 	for dec.More() {
 		key, err := dec.Token()
 		if err != nil {
-			return nil, jsonError(name, err)
+			return nil, jsonError(data, name, err)
 		}
 		m := Member{Name: key.(string)}
 		if slices.ContainsFunc(members, func(other Member) bool { return other.Name == m.Name }) {
 			return nil, invalid("duplicate_member", memberPath(name, m.Name), "is given twice", "give it once")
 		}
 		if err := dec.Decode(&m.Value); err != nil {
-			return nil, jsonError(name, err)
+			return nil, jsonError(data, name, err)
 		}
 		members = append(members, m)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/sagacity-tx/sagacity/saga"
 )
@@ -31,6 +32,31 @@ func TestMemberNamesAreEscaped(t *testing.T) {
 	_, err := saga.Members(text, "inputs")
 	wantInvalid(t, err, "duplicate_member", `inputs["\x1b[2J"]`)
 	wantInvalid(t, saga.UnmarshalStrict([]byte(`{"\u001b[2J":1}`), "body", 1, &struct{}{}), "invalid_json", "body")
+}
+
+// TestJSONErrorsSayWhatAndWhere: a member that is not known is named, and what is no JSON has its place. None of it holds a
+// value.
+func TestJSONErrorsSayWhatAndWhere(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"imput":"hunter2"}`:               `body has a member "imput", which is not known; send the documented members only`,
+		"{\n  \"input\": \"hunter2\",\n}":   "body is not JSON at line 3, column 1, looking for beginning of object key string; send valid JSON",
+		"{\n  \"input\": \"hunter2\"":       "body ends too early, at line 2, column 21; send all of it",
+		`{"input":hunter2}`:                 "body is not JSON at line 1, column 10, looking for beginning of value; send valid JSON",
+		`{"input":"hunter2" "at":1}`:        "body is not JSON at line 1, column 20, after object key:value pair; send valid JSON",
+		" \n":                               "body is empty; send valid JSON with the documented members",
+		`{"n":73.5}`:                        "body.n is a number; send a whole number",
+		`{"at":"hunter2"}`:                  "body has a time that cannot be read; send times as in RFC 3339, such as 2026-01-31T03:00:00Z",
+		`{"input":"hunter2"}{"input":"no"}`: "body has text after its end; send a single JSON value",
+	} {
+		var v struct {
+			Input string
+			N     int `json:"n"`
+			At    time.Time
+		}
+		if err := saga.UnmarshalStrict([]byte(text), "body", 1, &v); err == nil || err.Error() != want {
+			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
+		}
+	}
 }
 
 // TestMembersKeepBytes: values are verbatim, in the order sent (S1.6).

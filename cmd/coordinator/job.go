@@ -88,7 +88,7 @@ func newJobShow(r *remote) *cobra.Command {
 				}
 				return showJob(newOutput(cmd, r.format), &j)
 			}
-			list, err := collect(cmd, l, r.client.AllJobItems(cmd.Context(), id, "", page))
+			list, err := collectOf(cmd, l, "first", r.client.AllJobItems(cmd.Context(), id, "", page))
 			if err != nil {
 				return r.explain("list items of job "+id.String(), err)
 			}
@@ -186,8 +186,10 @@ func newJobCommand(r *remote, command saga.JobCommand, short, question string) *
 
 // commandJob shows a job, asks, and does what was asked, to the job that was shown.
 func (r *remote) commandJob(cmd *cobra.Command, j *client.Job, command saga.JobCommand, question, reason string, yes bool) error {
-	if err := confirmShown(cmd, yes, question, func(t *table) { jobFields(t, j) }); err != nil {
-		return err
+	if !yes { // who is not asked sees the job after it
+		if err := confirmShown(cmd, yes, question, func(t *table) { jobFields(t, j) }); err != nil {
+			return err
+		}
 	}
 	var after client.Job
 	var err error

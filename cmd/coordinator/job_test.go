@@ -40,13 +40,16 @@ Dead letters  3 pending
 Made          <time------------------> by anonymous
 Reason        bank is back
 `)
-	equal(t, "job show --items", w.run("job", "show", job, "--items", "--limit", "1").want(t, exitOK).stdout,
+	equal(t, "job show --items", w.run("job", "show", job, "--items", "--limit", "1").want(t, exitOK, "only the first 1 are shown").stdout,
 		`NUMBER  DEAD LETTER                           STATE    CODE  PREDICTED     REPLAYED  ENDED
 1       <id-------------------------------->  pending        goes_forward
 `)
-	w.run("job", "pause", job, "--reason", "x", "--yes").want(t, exitFailed, "job_state, HTTP 409")
+	w.run("job", "pause", job, "--reason", "x", "--yes").want(t, exitFailed, "pause is not possible: the job is planned", "job_state, HTTP 409")
 	w.run("job", "abort", job, "--reason", "x").want(t, exitUsage, "there is no terminal to ask on", "--yes")
-	aborted := w.run("job", "abort", job, "--reason", "another way", "--yes", "-o", "json").want(t, exitOK, "Dead letters  3 pending")
+	aborted := w.run("job", "abort", job, "--reason", "another way", "--yes", "-o", "json").want(t, exitOK)
+	if aborted.stderr != "" {
+		t.Errorf("job abort --yes shows the job that nobody is asked about: %s", aborted.stderr)
+	}
 	if got := memberOf(t, aborted.stdout, "state") + memberOf(t, aborted.stdout, "items"); got != "abortedmap[skipped:3]" {
 		t.Errorf("after the abort it is %s", got)
 	}

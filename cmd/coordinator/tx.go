@@ -129,15 +129,20 @@ func (l *listFlags) page() (int, error) {
 	return min(l.limit+1, pageMax), nil
 }
 
-// collect gathers what is to be shown, and says so if there is more.
+// collect gathers what is to be shown of a list that begins with the newest, and says so if there is more.
 func collect[T any](cmd *cobra.Command, l listFlags, entries iter.Seq2[T, error]) ([]T, error) {
+	return collectOf(cmd, l, "newest", entries)
+}
+
+// collectOf is collect for a list that begins with the ones named.
+func collectOf[T any](cmd *cobra.Command, l listFlags, ones string, entries iter.Seq2[T, error]) ([]T, error) {
 	list := []T{}
 	for e, err := range entries {
 		if err != nil {
 			return nil, err
 		}
 		if !l.all && len(list) == l.limit {
-			fmt.Fprintf(cmd.ErrOrStderr(), "coordinator: only the newest %d are shown; see --limit and --all\n", l.limit)
+			fmt.Fprintf(cmd.ErrOrStderr(), "coordinator: only the %s %d are shown; see --limit and --all\n", ones, l.limit)
 			break
 		}
 		list = append(list, e)

@@ -195,7 +195,7 @@ func TestCodesOfTheCoreAreKnown(t *testing.T) {
 	call(t, s, "GET", "/problems/none", "").problem(404, "not_found")
 }
 
-// No error repeats what the caller sent.
+// No error repeats a value that the caller sent, nor a name of the caller's own. Of members that are not known it says the name.
 func TestErrorsDoNotEcho(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -204,14 +204,14 @@ func TestErrorsDoNotEcho(t *testing.T) {
 		return `{"definition":{"name":"d","steps":[{"name":"a","participant":"p","action":"x"` + members + `}]}}`
 	}
 	bodies := []string{
-		mark, `{"` + mark + `":1}`, `{"definition":"` + mark + `"}`, `{"definition":{"name":"` + mark + `.","steps":[]}}`,
-		step(`,"kind":"` + mark + `"`), step(`,"after":["` + mark + `"]`), step(`,"attempt_timeout":"` + mark + `"`), step(`,"` + mark + `":1`),
+		mark, `{"imput":"` + mark + `"}`, `{"definition":"` + mark + `"}`, `{"definition":{"name":"` + mark + `.","steps":[]}}`,
+		step(`,"kind":"` + mark + `"`), step(`,"after":["` + mark + `"]`), step(`,"attempt_timeout":"` + mark + `"`), step(`,"actoin":"` + mark + `"`),
 		step(`,"retry":{"strategy":"` + mark + `"}`), step(`,"name":"` + mark + `"`), step(`,"after":["a"]`),
 		`{"definition":{"name":"d","steps":[{"name":"` + mark + `","after":["` + mark + `"],"participant":"p","action":"x"}]}}`,
 		submission("d", `"inputs":{"`+mark+`":1}`), submission("d", `"inputs":{"`+mark+`":1,"`+mark+`":2}`), submission("d", `"id":"`+mark+`"`),
-		submission("d", `"deadline":"`+mark+`"`), submission("d", `"timeout":"`+mark+`"`), submission("d", `"`+mark+`":1,"`+mark+`":2`),
+		submission("d", `"deadline":"`+mark+`"`), submission("d", `"timeout":"`+mark+`"`), submission("d", `"imput":"`+mark+`","imput":2`),
 		submission("d", `"inputs_base64":{"a":{"type":"`+mark+` ","data":""}}`), submission("d", `"inputs_base64":{"a":{"type":"x/y","data":"`+mark+`-"}}`),
-		submission("d", `"inputs_base64":{"a":{"`+mark+`":"x"}}`), submission("d", `"inputs_base64":{"a":"`+mark+`"}`), submission("d", `"input":`+mark),
+		submission("d", `"inputs_base64":{"a":{"typ":"`+mark+`"}}`), submission("d", `"inputs_base64":{"a":"`+mark+`"}`), submission("d", `"input":`+mark),
 	}
 	var replies []reply
 	for _, b := range bodies {

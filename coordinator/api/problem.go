@@ -66,7 +66,7 @@ func translate(err error) *Problem {
 	case errors.As(err, &problem):
 		return problem
 	case errors.As(err, &invalid):
-		return problemIn(invalid.Code, safeField(invalid.Field), invalid.Fix)
+		return invalidProblem(invalid)
 	case errors.As(err, &state):
 		return stateProblem(state)
 	case errors.As(err, &rate):
@@ -107,6 +107,15 @@ func translate(err error) *Problem {
 	return problemOf(codeInternal)
 }
 
+// invalidProblem says of JSON that cannot be read also what is wrong with it and where; no value is in that.
+func invalidProblem(err *saga.InvalidError) *Problem {
+	p := problemIn(err.Code, safeField(err.Field), err.Fix)
+	if err.Code == "invalid_json" {
+		p.Detail = fmt.Sprintf("%s %s; %s", p.Field, err.Problem, err.Fix)
+	}
+	return p
+}
+
 func stateProblem(err *saga.StateError) *Problem {
 	code := err.Code
 	if info, known := codes[code]; !known || info.status != http.StatusConflict {
@@ -114,6 +123,9 @@ func stateProblem(err *saga.StateError) *Problem {
 	}
 	p := problemOf(code)
 	p.State = string(err.Status)
+	if code == saga.CodeJobState {
+		p.Detail = err.Error() + ". " + p.Detail
+	}
 	return p
 }
 

@@ -172,6 +172,14 @@ func TestSubmitRefusesBadInput(t *testing.T) {
 			t.Errorf("%s: field %q, want %q", c.name, got, c.field)
 		}
 	}
+	for body, want := range map[string]string{
+		submission("d", `"colour":"red"`): `submission has a member "colour", which is not known; send the documented members only`,
+		"{\n\"input\": 1,\n}":             "submission is not JSON at line 3, column 1, looking for beginning of object key string; send valid JSON",
+	} {
+		if got := decode[api.Problem](w.call("POST", "/v1/transactions", body).problem(400, "invalid_json")).Detail; got != want {
+			t.Errorf("%s: detail %q, want %q", body, got, want)
+		}
+	}
 	for _, headers := range [][]string{
 		{"Content-Type", "text/plain"}, {"Content-Type", "application/json; charset=latin1"}, {"Content-Type", ";"}, {"Content-Encoding", "gzip"},
 	} {
