@@ -51,7 +51,7 @@ func TestDLQ(t *testing.T) {
 	if r := w.run("dlq", "list", "--participant", "other", "-o", "json").want(t, exitOK); r.stdout != "[]\n" {
 		t.Errorf("dlq list of another participant: %s, want []", r.stdout)
 	}
-	w.run("tx", "wait", transaction, "--for", "200ms").want(t, exitWaitTimeout, "(suspended)", "dlq list --transaction "+transaction)
+	w.run("tx", "wait", transaction, "--for", "200ms").want(t, exitWaitTimeout, "(suspended)", "tx explain "+transaction, "dlq list --transaction "+transaction)
 
 	shown := w.run("dlq", "show", letter).want(t, exitOK)
 	for _, text := range []string{"Cause        exhausted", "confirming (suspended)", `"cents":5`, "STEP  PHASE  ATTEMPT"} {
@@ -197,5 +197,19 @@ func TestGivingUpSendsTheVersionThatWasShown(t *testing.T) {
 	command(t, nil, "tx", "resolve", someID, "--reason", "x", "--yes", "--server", server.URL).want(t, exitFailed, "stale, HTTP 412")
 	if len(matches) != 2 || matches[0] != "/v1/dead-letters/"+shown+`/discard "7"` || matches[1] != "/v1/transactions/"+someID+`/resolve "7"` {
 		t.Errorf("sent %q", matches)
+	}
+}
+
+// A start that waits ends as soon as the transaction waits for a person, not when the time is over.
+func TestStartWaitsForNoPerson(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if err := bank.Switch(t.Context(), w.bank, "down", true); err != nil {
+		t.Fatal(err)
+	}
+	file, began := submission(t, payout, map[string]any{"account": "alice", "cents": 5, "wish": bank.Wish{FailWhile: "down"}}), time.Now()
+	w.run("tx", "start", "-f", file, "--wait=5m").want(t, exitWaitTimeout, "(suspended)", "coordinator tx explain ")
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("tx start --wait waited %s for a transaction that waits for a person", took)
 	}
 }

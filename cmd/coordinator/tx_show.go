@@ -108,7 +108,7 @@ func notEnded(tx *client.Transaction) error {
 	id := tx.ID.String()
 	hint := "it goes on; wait again with \"coordinator tx wait " + id + "\""
 	if tx.Suspended {
-		hint = "it waits for a person; see \"coordinator dlq list --transaction " + id + "\""
+		hint = "it waits for a person; see \"coordinator tx explain " + id + "\" and \"coordinator dlq list --transaction " + id + "\""
 	}
 	return withExit(exitWaitTimeout, fmt.Errorf("transaction %s has not ended, it is %s: %s", id, statusText(tx), hint))
 }

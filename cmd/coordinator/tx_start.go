@@ -29,7 +29,7 @@ func newTxStart(r *remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "start -f FILE", Short: "Start a transaction",
 		Long: "start submits the JSON of a file, byte for byte, and prints the transaction's id, or with --wait the transaction\n" +
-			"at its end. Running it again with the same --request-id and the same file starts nothing new.",
+			"at its end, or as soon as it waits for a person. Running it again with the same --request-id and the same file starts nothing new.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return fmt.Errorf("unexpected argument %q; give the file with -f, and a time to wait as --wait=30s", args[0])
@@ -40,7 +40,7 @@ func newTxStart(r *remote) *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&f.file, "file", "f", "", "file with the submission; - for standard input (required)")
 	cmd.Flags().StringVar(&f.requestID, "request-id", "", "makes a repetition safe: 1 to 255 visible ASCII characters (default: a new one)")
-	cmd.Flags().DurationVar(&f.wait, "wait", 0, "wait for the end, so long at most")
+	cmd.Flags().DurationVar(&f.wait, "wait", 0, "wait for the end, so long at most, or until it waits for a person")
 	cmd.Flags().Lookup("wait").NoOptDefVal = defaultWait.String()
 	return cmd
 }
@@ -59,7 +59,7 @@ func runTxStart(cmd *cobra.Command, r *remote, f startFlags) error {
 		return err
 	}
 	until := time.Now().Add(f.wait)
-	s, err := r.client.SubmitBytes(cmd.Context(), body, client.SubmitOptions{RequestID: f.requestID, Wait: f.wait})
+	s, err := r.client.SubmitBytes(cmd.Context(), body, client.SubmitOptions{RequestID: f.requestID})
 	if err != nil {
 		return r.explainStart(f.file, s.RequestID, err)
 	}
@@ -76,10 +76,25 @@ func runTxStart(cmd *cobra.Command, r *remote, f startFlags) error {
 		}
 		return out.data(startedForm{ID: s.ID, RequestID: s.RequestID, Replayed: s.Replayed}, nil)
 	}
-	if tx := s.Transaction; tx != nil && tx.Status.Terminal() {
-		return errors.Join(showTransaction(out, tx), verdictOf(tx))
+	return waitFor(cmd, r, until.Add(waitGrace), s.ID, r.endOrPerson)
+}
+
+// endOrPerson waits until a transaction has ended, or waits for a person itself. Beside an error it returns what was seen last.
+func (r *remote) endOrPerson(ctx context.Context, id saga.ID) (last client.Transaction, err error) {
+	for tx, err := range r.client.Watch(ctx, id) {
+		if err != nil {
+			return last, err
+		}
+		if last = tx; tx.Suspended {
+			break
+		}
 	}
-	return waitFor(cmd, r, s.ID, until.Add(waitGrace))
+	return last, nil
+}
+
+// end waits until a transaction has ended.
+func (r *remote) end(ctx context.Context, id saga.ID) (client.Transaction, error) {
+	return r.client.Wait(ctx, id)
 }
 
 // waitGrace is for one more look when the submission itself has used up the time to wait.
@@ -148,7 +163,7 @@ func newTxWait(r *remote) *cobra.Command {
 			if limit > 0 {
 				until = time.Now().Add(limit)
 			}
-			return waitFor(cmd, r, id, until)
+			return waitFor(cmd, r, until, id, r.end)
 		},
 	}
 	cmd.Flags().DurationVar(&limit, "for", defaultWait, "how long at most; 0 for no limit")
@@ -156,7 +171,7 @@ func newTxWait(r *remote) *cobra.Command {
 }
 
 // waitFor waits, shows the transaction as it is then, and says how it ended.
-func waitFor(cmd *cobra.Command, r *remote, id saga.ID, until time.Time) error {
+func waitFor(cmd *cobra.Command, r *remote, until time.Time, id saga.ID, wait func(context.Context, saga.ID) (client.Transaction, error)) error {
 	if err := r.connect(0); err != nil { // what waits can wait for a coordinator that restarts
 		return err
 	}
@@ -166,7 +181,7 @@ func waitFor(cmd *cobra.Command, r *remote, id saga.ID, until time.Time) error {
 		ctx, cancel = context.WithDeadline(ctx, until)
 		defer cancel()
 	}
-	tx, err := r.client.Wait(ctx, id)
+	tx, err := wait(ctx, id)
 	if err != nil && (ctx.Err() == nil || cmd.Context().Err() != nil) {
 		return r.explain("wait for transaction "+id.String(), err)
 	}
