@@ -18,6 +18,13 @@ func newAudit() *cobra.Command {
 	return cmd
 }
 
+// auditActions are what the audit has entries of.
+var auditActions = []string{
+	"approve", "break_glass", "cancel", "denied", "discard", "edit", "inquire", "late_reply", "note", "pause", "replay", "resolve", "resume", "revoke",
+	"create_job", "start_job", "pause_job", "resume_job", "abort_job", "halt_job", "finish_job",
+	"register_definition", "drain_definition", "create_token", "revoke_token", "webhook_create", "webhook_delete", "webhook_test",
+}
+
 func newAuditList(r *remote) *cobra.Command {
 	var f client.AuditFilter
 	var l listFlags
@@ -45,7 +52,7 @@ func newAuditList(r *remote) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&f.Actor, "actor", "", "only what this one did")
-	cmd.Flags().StringVar(&f.Action, "action", "", "only those, such as replay")
+	choiceFlag(cmd, &f.Action, "action", "", auditActions, "only those")
 	cmd.Flags().StringVar(&f.Object, "object", "", "only about the object with this id")
 	choiceFlag(cmd, &allowed, "allowed", "", []string{"true", "false"}, "only what was carried out, or only what was refused")
 	cmd.Flags().StringVar(&since, "since", "", "only since this instant (RFC 3339), or for so long, such as 24h")

@@ -25,6 +25,13 @@ var deadLetterStatuses = []string{
 	string(saga.DeadLetterObsolete), string(saga.DeadLetterDiscarded),
 }
 
+// deadLetterCauses are all there are: the codes of faults are a closed list (S3).
+var deadLetterCauses = []string{
+	saga.DeadLetterExhausted, saga.DeadLetterPanic, saga.DeadLetterUnknown,
+	saga.FaultConflict, saga.FaultNotTried, saga.FaultContradicts, saga.FaultUndecodable, saga.FaultRefusedPhaseTwo,
+	saga.FaultSuperseded, saga.FaultPastRetention, saga.FaultPoison, saga.FaultHandler, saga.FaultResultTooLarge,
+}
+
 // deadLetterArg reads the one argument that is a dead letter's id.
 func deadLetterArg(cmd *cobra.Command, args []string) (uuid.UUID, error) {
 	if len(args) != 1 {
@@ -63,7 +70,7 @@ func newDLQList(r *remote) *cobra.Command {
 	}
 	choiceFlag(cmd, (*string)(&f.Status), "status", "", deadLetterStatuses, "only those with this status")
 	cmd.Flags().StringVar(&f.Participant, "participant", "", "only those of this participant")
-	cmd.Flags().StringVar(&f.Cause, "cause", "", "only those with this cause: exhausted, panic, unknown or the code of a fault")
+	choiceFlag(cmd, &f.Cause, "cause", "", deadLetterCauses, "only those with this cause")
 	cmd.Flags().StringVar(&transaction, "transaction", "", "only those of the transaction with this id")
 	cmd.Flags().StringVar(&f.Fingerprint, "fingerprint", "", "only those with this fingerprint: equal causes have equal ones")
 	l.add(cmd)

@@ -20,7 +20,7 @@ func (b *bulkFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&b.selection.Fingerprint, "group", "", "all open ones of this fingerprint, as a job")
 	cmd.Flags().StringVar(&b.selection.Participant, "participant", "", "all open ones of this participant, as a job")
 	cmd.Flags().StringVar(&b.selection.Action, "action", "", "all open ones of this action, as a job")
-	cmd.Flags().StringVar(&b.selection.Cause, "cause", "", "all open ones with this cause, as a job")
+	choiceFlag(cmd, &b.selection.Cause, "cause", "", deadLetterCauses, "all open ones with this cause, as a job")
 	cmd.Flags().StringVar(&b.selection.Transaction, "transaction", "", "all open ones of the transaction with this id, as a job")
 	cmd.Flags().IntVar(&b.canary, "canary", 5, "of a job: how many go first; the rest only if all of them are settled well; 0 for none")
 	cmd.Flags().IntVar(&b.rate, "rate", saga.JobRateDefault, "of a job: replays per second")
