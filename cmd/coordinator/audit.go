@@ -55,22 +55,30 @@ func newAuditList(r *remote) *cobra.Command {
 	choiceFlag(cmd, &f.Action, "action", "", auditActions, "only those")
 	cmd.Flags().StringVar(&f.Object, "object", "", "only about the object with this id")
 	choiceFlag(cmd, &allowed, "allowed", "", []string{"true", "false"}, "only what was carried out, or only what was refused")
-	cmd.Flags().StringVar(&since, "since", "", "only since this instant (RFC 3339), or for so long, such as 24h")
+	addSince(cmd, &since, "only")
 	l.add(cmd)
 	return cmd
 }
 
-// sinceOf reads an instant, or how long ago it was.
+// addSince adds the flag of how far back a command looks.
+func addSince(cmd *cobra.Command, since *string, usage string) {
+	cmd.Flags().StringVar(since, "since", "", usage+" since this instant (RFC 3339), or for so long, such as 2d or 24h (default: all)")
+}
+
+// sinceOf reads an instant, or how long ago it was. Nothing, or 0, is the zero time: all.
 func sinceOf(s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
-	if d, err := time.ParseDuration(s); err == nil && d > 0 {
+	switch d, err := parseSpan(s); {
+	case err == nil && d > 0:
 		return time.Now().Add(-d), nil
+	case err == nil && d == 0:
+		return time.Time{}, nil
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return t, usageError("--since is %q; give an instant such as 2026-01-31T03:00:00Z, or a duration such as 24h", s)
+		return t, usageError("--since is %q; give an instant such as 2026-01-31T03:00:00Z, or a duration such as 2d or 24h", s)
 	}
 	return t, nil
 }

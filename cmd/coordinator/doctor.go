@@ -10,7 +10,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
@@ -25,7 +24,7 @@ type doctorFlags struct {
 	dsn          string
 	participants []string
 	urlsFile     string
-	since        time.Duration
+	since        string
 	format       string
 
 	dev map[string]string // the addresses of a running dev, if nothing else was given
@@ -47,7 +46,7 @@ func newDoctor() *cobra.Command {
 	cmd.Flags().StringVar(&f.dsn, "database-url", "", "PostgreSQL of the coordinator (COORDINATOR_DATABASE_URL or DATABASE_URL)")
 	cmd.Flags().StringArrayVar(&f.participants, "participant", nil, "look at the barrier of the participant with this name too; may be given again")
 	cmd.Flags().StringVar(&f.urlsFile, "participant-urls", "", "file with a line NAME=URL for each participant; all of them are looked at")
-	cmd.Flags().DurationVar(&f.since, "since", 0, "only transactions that began so long ago at most, such as 24h; 0: all")
+	addSince(cmd, &f.since, "only transactions that began")
 	cmd.Flags().VarP(choice{&f.format, []string{formatTable, formatJSON, formatYAML}}, "output", "o", "how to print data: table, json, yaml")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatTable, formatJSON, formatYAML}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	return cmd
@@ -61,8 +60,9 @@ func runDoctor(cmd *cobra.Command, f *doctorFlags) error {
 	if f.dsn == "" {
 		return usageError("no database; give --database-url, set COORDINATOR_DATABASE_URL or DATABASE_URL, or start \"coordinator dev\"")
 	}
-	if f.since < 0 {
-		return usageError("--since is %s; use a positive duration, or 0 for all", f.since)
+	since, err := sinceOf(f.since)
+	if err != nil {
+		return err
 	}
 	urls, err := f.participantURLs()
 	if err != nil {
@@ -70,7 +70,7 @@ func runDoctor(cmd *cobra.Command, f *doctorFlags) error {
 	}
 	var pools doctorPools
 	defer pools.close()
-	o := doctor.Options{Participants: map[string]*pgxpool.Pool{}}
+	o := doctor.Options{Participants: map[string]*pgxpool.Pool{}, Since: since}
 	if o.Coordinator, err = pools.open(cmd.Context(), f.dsn); err != nil {
 		return fmt.Errorf("open the coordinator's database: %w; check --database-url (DATABASE_URL)", err)
 	}
@@ -78,9 +78,6 @@ func runDoctor(cmd *cobra.Command, f *doctorFlags) error {
 		if o.Participants[name], err = pools.open(cmd.Context(), url); err != nil {
 			return fmt.Errorf("open the database of participant %s: %w; check %s", name, err, envParticipant(name))
 		}
-	}
-	if f.since > 0 {
-		o.Since = time.Now().Add(-f.since)
 	}
 	progress, end := doctorProgress(cmd.ErrOrStderr())
 	o.Progress = progress

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A filter of a word that nothing can have is an error that says which there are, not an empty list.
@@ -24,6 +25,27 @@ func TestFiltersKnowTheirWords(t *testing.T) {
 	for _, dir := range []string{"", "api/", "token/"} {
 		wantAll(t, "../../coordinator/"+dir+"*.go", `action[A-Z]\w* += "([a-z_]+)"`, auditActions)
 	}
+}
+
+// Days count as elsewhere, and what is neither a time nor a duration says what is.
+func TestSince(t *testing.T) {
+	for text, ago := range map[string]time.Duration{"2d": 48 * time.Hour, "36h": 36 * time.Hour, "1m": time.Minute} {
+		if got, err := sinceOf(text); err != nil || time.Since(got) < ago || time.Since(got) > ago+time.Minute {
+			t.Errorf("--since %s is %s, %v", text, got, err)
+		}
+	}
+	for _, all := range []string{"", "0", "0d"} {
+		if got, err := sinceOf(all); err != nil || !got.IsZero() {
+			t.Errorf("--since %q is %s, %v; want all", all, got, err)
+		}
+	}
+	for _, wrong := range []string{"yesterday", "-1h", "-1d", "1.5d", "d", "40000d"} {
+		if _, err := sinceOf(wrong); err == nil || !strings.Contains(err.Error(), "give an instant such as 2026-01-31T03:00:00Z, or a duration such as 2d") {
+			t.Errorf("--since %s: %v", wrong, err)
+		}
+	}
+	t.Setenv("DATABASE_URL", "postgres://127.0.0.1:1/none")
+	command(t, nil, "doctor", "--since", "yesterday").want(t, exitUsage, "--since is", "give an instant")
 }
 
 // wantAll checks that all words that the source has as constants are known.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -32,20 +33,26 @@ func (p period) Set(text string) error {
 		*p.value = -1
 		return nil
 	}
-	value := text
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		n, err := strconv.Atoi(days)
-		if err != nil || n > 36_500 {
-			return usageError("%q is no number of days; give for example 30d, 36h or off", text)
-		}
-		value = strconv.Itoa(24*n) + "h"
-	}
-	d, err := time.ParseDuration(value)
+	d, err := parseSpan(text)
 	if err != nil || d < time.Hour {
 		return usageError("%q is no period of an hour or more; give for example 30d, 36h or off", text)
 	}
 	*p.value = d
 	return nil
+}
+
+// parseSpan reads a duration, also one of whole days such as 30d.
+func parseSpan(text string) (time.Duration, error) {
+	days, ok := strings.CutSuffix(text, "d")
+	if !ok {
+		return time.ParseDuration(text)
+	}
+	const daysMax = 36_500
+	n, err := strconv.Atoi(days)
+	if err != nil || n < 0 || n > daysMax {
+		return 0, fmt.Errorf("%q is no number of days from 0 to %d", days, daysMax)
+	}
+	return time.Duration(n) * 24 * time.Hour, nil
 }
 
 // retentionFlags say how long what has ended is kept (I-9, S1.3).
