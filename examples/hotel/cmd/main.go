@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
@@ -19,7 +20,7 @@ CREATE TABLE IF NOT EXISTS rooms (id int PRIMARY KEY, state text NOT NULL);
 INSERT INTO rooms SELECT id, 'free' FROM generate_series(1, 100) AS id ON CONFLICT DO NOTHING`
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx)
 	stop()
 	if err != nil {
@@ -35,7 +36,7 @@ func run(ctx context.Context) error {
 	}
 	defer pool.Close()
 	if _, err := pool.Exec(ctx, rooms); err != nil {
-		return fmt.Errorf("make the rooms: %w; set DATABASE_URL to a database of your own", err)
+		return fmt.Errorf("make the rooms: %w; set DATABASE_URL to a database of your own (beside make dev: the file env that it names sets it)", err)
 	}
 	nc, err := nats.Connect(os.Getenv("NATS_URL"), nats.MaxReconnects(-1))
 	if err != nil {
