@@ -51,9 +51,6 @@ func (c *call) readQuery(rt *route) error {
 		if len(given) != 1 {
 			return problemIn(codeInvalidQuery, name, "give it once")
 		}
-		if !utf8.ValidString(given[0]) || strings.ContainsRune(given[0], 0) { // no text of the database holds it
-			return problemIn(codeInvalidQuery, name, "use UTF-8 without a zero byte")
-		}
 		c.query[name] = given[0]
 	}
 	return nil
@@ -89,7 +86,7 @@ func (c *call) queryName(name string) (string, error) {
 func (c *call) queryText(name string) (string, error) {
 	const bytesMax = 256
 	v, ok := c.query[name]
-	if ok && (v == "" || len(v) > bytesMax) {
+	if ok && (v == "" || len(v) > bytesMax || !utf8.ValidString(v) || strings.ContainsRune(v, 0)) { // no text of the database holds that
 		return "", problemIn(codeInvalidQuery, name, "use 1 to 256 bytes of text")
 	}
 	return v, nil
