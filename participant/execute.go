@@ -179,9 +179,9 @@ func (p *Participant) call(ctx context.Context, entry *Entry, h handler, cmd sag
 	hctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	conn := entry.Tx().Conn()
-	op, guard := operationOf(cmd), entry.tx.guard
+	op, tx, guard := operationOf(cmd), entry.tx, entry.tx.guard // not from the entry, which may be given up meanwhile
 	r, ended := p.userCode(hctx, op, grace(limit), func(ctx context.Context) (r returned) {
-		r.result, r.err = h.run(ctx, entry.tx, op, body)
+		r.result, r.err = h.run(ctx, tx, op, body)
 		return r
 	}, guard.finish)
 	if ended != nil {
