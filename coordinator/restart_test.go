@@ -47,7 +47,12 @@ func breakMidway(t *testing.T, hurt func(w *world, c *devcluster.Cluster)) {
 	resume()
 	hurt(w, cluster)
 	for _, id := range list {
-		if v := w.wait(c, id); v.Status != saga.StatusCommitted {
+		var v coordinator.View
+		w.until("a connection that has survived finds the end", func() (ended bool) { // a pool finds out about the others one by one
+			v, err = c.Wait(w.ctx(20*time.Second), caller, id)
+			return err == nil
+		})
+		if v.Status != saga.StatusCommitted {
 			t.Errorf("got %s, %+v", v.Status, v.Cause)
 		}
 		p.expectEffects(id, "s1", 1, 1, saga.PhaseConfirm)
