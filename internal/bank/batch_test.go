@@ -53,11 +53,17 @@ func answersOf(ctx context.Context, t *testing.T, p *participant.Participant, po
 		bank.ActionCharge: saga.KindPivot, bank.ActionGrant: saga.KindPivot, bank.ActionPayout: saga.KindRetriable, bank.ActionCollect: saga.KindRetriable,
 	}
 	moves := []bank.Move{
-		{Account: "alice", Cents: 7}, {Account: "alice", Cents: 1 << 50}, {Account: "nobody", Cents: 1}, {Account: "alice", Cents: -1},
-		{Account: "bob", Cents: 1, Wish: bank.Wish{Refuse: "no"}}, {Account: "bob", Cents: 1, Wish: bank.Wish{FailTimes: 1}},
-		{Account: "bob", Cents: 1, Wish: bank.Wish{PanicTimes: 1}}, {Account: "bob", Cents: 1, Wish: bank.Wish{Fault: "never"}},
+		{Account: "alice", Cents: 7},
+		{Account: "alice", Cents: 1 << 50},
+		{Account: "nobody", Cents: 1},
+		{Account: "alice", Cents: -1},
+		{Account: "bob", Cents: 1, Wish: bank.Wish{Refuse: "no"}},
+		{Account: "bob", Cents: 1, Wish: bank.Wish{FailTimes: 1}},
+		{Account: "bob", Cents: 1, Wish: bank.Wish{PanicTimes: 1}},
+		{Account: "bob", Cents: 1, Wish: bank.Wish{Fault: "never"}},
 		{Account: "bob", Cents: 1, Wish: bank.Wish{SleepMs: 1, FailWhile: "off", RefuseWhile: "off"}},
-		{Account: "bob", Cents: 1, Wish: bank.Wish{Phase: saga.PhaseCancel, FailTimes: 1}}, {Account: "bob", From: "take"},
+		{Account: "bob", Cents: 1, Wish: bank.Wish{Phase: saga.PhaseCancel, FailTimes: 1}},
+		{Account: "bob", From: "take"},
 	}
 	n := byte(0)
 	for _, action := range sorted(kinds) {
