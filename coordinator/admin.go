@@ -42,7 +42,7 @@ const auditShown = 100
 func (a Admin) DeadLetter(ctx context.Context, id uuid.UUID) (DeadLetterDetail, error) {
 	letter, err := dlq.Get(ctx, a.c.cfg.Pool, id)
 	if err == nil {
-		err = letter.Propose(ctx, a.c.cfg.Pool)
+		err = dlq.Propose(ctx, a.c.cfg.Pool, &letter)
 	}
 	if err != nil {
 		return DeadLetterDetail{}, err
@@ -165,7 +165,7 @@ func (a Admin) judge(ctx context.Context, action saga.LetterAction, p LetterPara
 	if !inScope(p.Tenant, l.Tenant) {
 		return l, dlq.ErrNotFound
 	}
-	if err := l.Propose(ctx, a.c.cfg.Pool); err != nil { // after the dead letter, whose version the action names
+	if err := dlq.Propose(ctx, a.c.cfg.Pool, &l.DeadLetter); err != nil { // after the dead letter, whose version the action names
 		return l, err
 	}
 	r := saga.LetterRequest{

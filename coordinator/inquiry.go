@@ -148,8 +148,8 @@ type PredictedLetter struct {
 	Replay  saga.Prediction
 }
 
-// predict says of dead letters what their replay would do, as this coordinator sees it. The transactions that were loaded
-// may be given; nil: they are read.
+// predict says of dead letters what their replay would do, as this coordinator sees it. Their transactions may be given, with
+// what is proposed in the dead letters; nil: both are read.
 func (c *Coordinator) predict(ctx context.Context, letters []dlq.DeadLetter, loaded map[saga.ID]*record) ([]PredictedLetter, error) {
 	operations := make([]dlq.Operation, 0, len(letters))
 	wanted := make([]saga.ID, 0, len(letters))
@@ -163,10 +163,10 @@ func (c *Coordinator) predict(ctx context.Context, letters []dlq.DeadLetter, loa
 	if err != nil {
 		return nil, err
 	}
-	if err := dlq.Propose(ctx, c.cfg.Pool, letters); err != nil {
-		return nil, err
-	}
 	if loaded == nil {
+		if err := dlq.Propose(ctx, c.cfg.Pool, pointers(letters)...); err != nil {
+			return nil, err
+		}
 		if loaded, err = c.store.load(ctx, wanted); err != nil {
 			return nil, err
 		}
@@ -181,6 +181,14 @@ func (c *Coordinator) predict(ctx context.Context, letters []dlq.DeadLetter, loa
 		predicted[i] = PredictedLetter{DeadLetter: letters[i], Inquiry: facts.Inquiry, Replay: saga.PredictReplay(facts, now)}
 	}
 	return predicted, nil
+}
+
+func pointers(letters []dlq.DeadLetter) []*dlq.DeadLetter {
+	list := make([]*dlq.DeadLetter, len(letters))
+	for i := range letters {
+		list[i] = &letters[i]
+	}
+	return list
 }
 
 // replayFacts is what this coordinator knows about a dead letter, beside what its participant says.

@@ -2,7 +2,6 @@ package dlq
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -35,9 +34,6 @@ WITH written AS (
 SELECT expect_rows((SELECT count(*) FROM written), 1, 'SG404')`
 
 const editColumns = `transaction_id, step, phase, revision, tenant, input, input_type, content_sha256, reserved`
-
-const sqlGetEdit = `
-SELECT ` + editColumns + ` FROM edits WHERE transaction_id = $1 AND step = $2 AND phase = $3 AND revision = $4`
 
 const sqlLoadEdits = `
 SELECT ` + editColumns + ` FROM edits WHERE transaction_id = ANY ($1::uuid[])`
@@ -80,32 +76,12 @@ func QueueLoadEdits(batch *pgx.Batch, transactions any, each func(Edit)) {
 	})
 }
 
-// Propose adds to a dead letter what is proposed to be sent instead, if anything is.
-func (d *DeadLetter) Propose(ctx context.Context, db Querier) error {
-	if !d.mayHaveEdit() {
-		return nil
-	}
-	rows, err := db.Query(ctx, sqlGetEdit, uuid.UUID(d.TransactionID), d.Step, string(d.Phase), d.Revision+1)
-	if err != nil {
-		return fmt.Errorf("dlq: get the edit of %s: %w", d.ID, err)
-	}
-	e, err := pgx.CollectExactlyOneRow(rows, scanEdit)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return nil
-	case err != nil:
-		return fmt.Errorf("dlq: get the edit of %s: %w", d.ID, err)
-	}
-	d.Edit = &e
-	return nil
-}
-
 // Propose adds to dead letters what is proposed to be sent instead, where anything is, in one query.
-func Propose(ctx context.Context, db Querier, letters []DeadLetter) error {
+func Propose(ctx context.Context, db Querier, letters ...*DeadLetter) error {
 	var ids []uuid.UUID
-	for i := range letters {
-		if letters[i].mayHaveEdit() {
-			ids = append(ids, uuid.UUID(letters[i].TransactionID))
+	for _, d := range letters {
+		if d.mayHaveEdit() {
+			ids = append(ids, uuid.UUID(d.TransactionID))
 		}
 	}
 	if len(ids) == 0 {
@@ -119,8 +95,7 @@ func Propose(ctx context.Context, db Querier, letters []DeadLetter) error {
 	if err != nil {
 		return fmt.Errorf("dlq: get the edits of %d dead letters: %w", len(ids), err)
 	}
-	for i := range letters {
-		d := &letters[i]
+	for _, d := range letters {
 		for n := range edits {
 			e := &edits[n]
 			if d.mayHaveEdit() && e.TransactionID == d.TransactionID && e.Step == d.Step && e.Phase == d.Phase && e.Revision == d.Revision+1 {
