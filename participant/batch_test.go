@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/sagacity-tx/sagacity/internal/pgproxy"
 	"github.com/sagacity-tx/sagacity/participant"
@@ -170,22 +168,7 @@ func TestBatchIsCut(t *testing.T) {
 	t.Parallel()
 	for _, callback := range []bool{false, true} {
 		k := newKit(t)
-		var armed, count, cut atomic.Int32
-		dsn := pgproxy.Start(t, k.pool.Config().ConnString(), func(r pgproxy.Round) pgproxy.Cut {
-			if armed.Load() == 0 || r.Statements == 0 || count.Add(1) != armed.Load() {
-				return pgproxy.None
-			}
-			armed.Store(0)
-			return pgproxy.Cut(cut.Load())
-		})
-		pool, err := pgxpool.New(t.Context(), dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		direct := k.pool
-		k.pool = pool // of the participant
-		g := newBatched(k)
-		k.pool = direct
+		x, g := newCutter(k, newBatched)
 		g.queue("sees", func(b *pgx.Batch) error {
 			b.Queue(sqlTake).Exec(func(pgconn.CommandTag) error { return nil })
 			return nil
@@ -195,26 +178,19 @@ func TestBatchIsCut(t *testing.T) {
 			action, trips = "sees", 2
 		}
 		r := k.run(g.p)
-		t.Cleanup(pool.Close)
+		t.Cleanup(x.pool.Close)
 		t.Cleanup(r.stop)
 		for range 2 { // so that the statements are prepared
 			want(t, k.do(g.commands(action)[0]), saga.OutcomeDone, "")
 		}
 		// Counting first: the round trips of a batch without a cut, those of the gate's end included.
-		var next atomic.Int32
-		participant.OnPoint(g.p, func(point string, c saga.Command) {
-			if point == participant.PointRan && c.Action == "gate" {
-				count.Store(0)
-				armed.Store(next.Load())
-			}
-		})
-		next.Store(1000)
+		x.next.Store(1000)
 		cmds := g.commands(action, action, action)
 		g.together(cmds...)
 		for _, c := range cmds {
 			want(t, k.reply(c), saga.OutcomeDone, "")
 		}
-		if n := int(count.Load()); n != 1+trips { // the commit of the gate's own group
+		if n := int(x.count.Load()); n != 1+trips { // the commit of the gate's own group
 			t.Errorf("callback %t: %d round trips, want %d", callback, n-1, trips)
 		}
 		for _, how := range []pgproxy.Cut{pgproxy.Before, pgproxy.After, pgproxy.Middle} {
@@ -224,8 +200,8 @@ func TestBatchIsCut(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("callback %t, cut %d in round trip %d", callback, how, trip+1), func(t *testing.T) {
 					participant.TryBatches(g.p)
-					cut.Store(int32(how))
-					next.Store(int32(trip + 2))
+					x.cut.Store(int32(how))
+					x.next.Store(int32(trip + 2))
 					before := k.balance()
 					cmds := g.commands(action, action, action)
 					g.together(cmds...)
@@ -235,8 +211,8 @@ func TestBatchIsCut(t *testing.T) {
 					if n := before - k.balance(); n != len(cmds) {
 						t.Errorf("%d effects, want %d", n, len(cmds))
 					}
-					if armed.Load() != 0 {
-						t.Errorf("nothing was cut: %d round trips", count.Load())
+					if x.armed.Load() != 0 {
+						t.Errorf("nothing was cut: %d round trips", x.count.Load())
 					}
 				})
 			}
