@@ -33,7 +33,9 @@ func (r *remote) readKnown(ctx context.Context) *known {
 		return nil
 	}
 	for i := range list.Participants {
-		k.participants[list.Participants[i].Name] = true
+		if p := &list.Participants[i]; !listedForPause(p) {
+			k.participants[p.Name] = true
+		}
 	}
 	definitions, err := r.client.Definitions(ctx, "")
 	if err != nil {
@@ -69,6 +71,12 @@ func (r *remote) readKnown(ctx context.Context) *known {
 		}
 	}
 	return k
+}
+
+// listedForPause tells whether the list of participants may name p only because it is paused, which whoever mistypes its name
+// brings about, too.
+func listedForPause(p *client.Participant) bool {
+	return p.InFlight == 0 && len(p.Waiting) == 0 && slices.ContainsFunc(p.Paused, func(p client.Pause) bool { return p.Participant != "" })
 }
 
 func (k *known) step(participant, action string) {

@@ -67,9 +67,11 @@ func TestPauseOfUnknownNames(t *testing.T) {
 	pause := func(args ...string) result {
 		return w.run(append([]string{"pause", "--reason", "x", "--yes"}, args...)...).want(t, exitOK)
 	}
-	for flag, nobody := range map[string]string{"--participant": "nobody", "--definition": "nothing", "--action": "nobody/nothing"} {
-		if r := pause(flag, nobody); !strings.Contains(r.stderr, "warning: nothing in use is") || !strings.Contains(r.stderr, "; none is known\n") {
-			t.Errorf("%s of nobody: %q", flag, r.stderr)
+	for _, slip := range [][2]string{{"--action", "nobody/nothing"}, {"--participant", "nobody"}, {"--definition", "nothing"}} {
+		for _, time := range []string{"the first time", "again"} { // a pause makes no name known
+			if r := pause(slip[0], slip[1]); !strings.Contains(r.stderr, "warning: nothing in use is") || !strings.Contains(r.stderr, "; none is known\n") {
+				t.Errorf("%s %s %s: %q", slip[0], slip[1], time, r.stderr)
+			}
 		}
 	}
 	w.run("tx", "wait", w.start(withdraw, map[string]any{"account": "alice", "cents": 5})).want(t, exitOK)
