@@ -32,7 +32,7 @@ type Config struct {
 	CacheBytesMax   int                  // of those, estimated; default 64 MiB
 	TimerInterval   time.Duration        // between looks at what is due; default 100ms
 	TimerBatchMax   int                  // transactions woken at a time; default 1,000
-	ReplyShards     int                  // subjects that replies are spread over; default 16
+	ReplyShards     int                  // subjects that replies are spread over, the same for all coordinators; default 16
 	RepliesInFlight int                  // replies taken from NATS and not yet committed; default 8,192
 	Flow            flow.Policy          // bounds what is sent to each participant; see its defaults
 	Admission       flow.AdmissionPolicy // bounds the submissions that are taken; see its defaults (R3)

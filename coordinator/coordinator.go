@@ -33,6 +33,7 @@ type Coordinator struct {
 	entrance *entrance
 	recall   *recall
 	jobsDue  chan struct{} // a job was made or started here
+	shards   *shards
 
 	stopping chan struct{}
 	stopOnce sync.Once
@@ -49,6 +50,7 @@ func New(cfg Config) (*Coordinator, error) {
 		cfg: cfg, log: cfg.Log, encoder: enc, heard: &heard{}, gate: newGate(cfg.Flow, cfg.AutoPause),
 		store:    &store{pool: cfg.Pool, clock: newClock(), encoder: enc, definitions: newDefinitions(cfg.Pool), events: cfg.Events},
 		entrance: newEntrance(cfg.Admission), stopping: make(chan struct{}), jobsDue: make(chan struct{}, 1),
+		shards: newShards(cfg.ReplyShards),
 	}
 	hooks := cfg.Webhooks
 	hooks.Pool, hooks.Log = cfg.Pool, cfg.Log
@@ -116,8 +118,9 @@ func (c *Coordinator) finishLanes(lanes *sync.WaitGroup, abandon context.CancelF
 	lanes.Wait()
 }
 
+// lane returns the lane of a transaction, by other bits of its id than its shard.
 func (c *Coordinator) lane(id saga.ID) *lane {
-	return c.lanes[binary.BigEndian.Uint64(id[8:])%uint64(len(c.lanes))]
+	return c.lanes[binary.BigEndian.Uint32(id[8:])%uint32(len(c.lanes))]
 }
 
 // ask takes an event through its lane and waits for what becomes of it. When ctx ends first the outcome is

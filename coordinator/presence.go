@@ -11,11 +11,18 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// presenceInterval is how often a coordinator says that it runs; the others forget one that has not for five times that.
+// presenceInterval is how often a coordinator says that it runs.
 const presenceInterval = time.Second
 
+// When the others take one for gone that has not said that it runs: goneAfter for what is quickly mended, forgottenAfter for
+// what it has in flight.
+const (
+	goneAfter      = 5 * presenceInterval / 2
+	forgottenAfter = 5 * presenceInterval
+)
+
 // runPresence tells the other coordinators of this one, and reads what they tell and what is paused, so that all of them
-// together keep to what may be sent to participants. A coordinator that cannot be reached costs accuracy, nothing else.
+// together keep to what may be sent to participants and each takes its own replies. A coordinator that cannot be reached costs accuracy, nothing else.
 func (c *Coordinator) runPresence(ctx context.Context) error {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -53,18 +60,24 @@ func (c *Coordinator) meet(ctx context.Context, id uuid.UUID) error {
 	batch := &pgx.Batch{}
 	batch.Queue(sqlPresence, pgtype.UUID{Bytes: id, Valid: true}, names, counts)
 	var others []map[string]int
-	batch.Queue(sqlOthers, pgtype.UUID{Bytes: id, Valid: true}).Query(func(rows pgx.Rows) error {
+	var present []uuid.UUID
+	batch.Queue(sqlOthers, pgtype.UUID{Bytes: id, Valid: true}, goneAfter, forgottenAfter).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var names []string
 			var counts []int32
-			if err := rows.Scan(&names, &counts); err != nil {
+			var other pgtype.UUID
+			var gone bool
+			if err := rows.Scan(&other, &gone, &names, &counts); err != nil {
 				return err
 			}
-			other := map[string]int{}
-			for i, name := range names {
-				other[name] = int(counts[i])
+			if !gone {
+				present = append(present, other.Bytes)
 			}
-			others = append(others, other)
+			inFlight := map[string]int{}
+			for i, name := range names {
+				inFlight[name] = int(counts[i])
+			}
+			others = append(others, inFlight)
 		}
 		return rows.Err()
 	})
@@ -72,6 +85,7 @@ func (c *Coordinator) meet(ctx context.Context, id uuid.UUID) error {
 		return fmt.Errorf("reading which coordinators run: %w", err)
 	}
 	c.gate.share(others)
+	c.shards.divide(id, present)
 	return nil
 }
 

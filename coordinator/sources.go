@@ -11,19 +11,7 @@ import (
 	"github.com/sagacity-tx/sagacity/saga/wire"
 )
 
-// Where events come from: replies and submissions over NATS.
-
-// repliesAckWait is after which time the replies that a killed coordinator had taken go to another one (P10). What
-// a living one could not store by then comes to it twice, which changes nothing.
-const repliesAckWait = 4 * time.Second
-
-func (c *Coordinator) consumeReplies(ctx context.Context) error {
-	consumer := bus.Consumer{
-		Stream: bus.Replies, Durable: "coordinator", AckWait: repliesAckWait, MaxAckPending: c.cfg.RepliesInFlight, MaxBatch: 512,
-		DrainTimeout: c.cfg.StopTimeout / 2,
-	}
-	return c.cfg.Bus.Consume(ctx, consumer, func(d *bus.Delivery) { c.takeReply(ctx, d) })
-}
+// Where events come from: replies and submissions over NATS, and timers.
 
 // takeReply hands a reply to its lane. It is acknowledged when it is committed or known to be a repetition;
 // until then NATS keeps it.

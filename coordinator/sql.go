@@ -180,10 +180,10 @@ VALUES ($1, clock_timestamp(), $2::text[], $3::integer[])
 ON CONFLICT (id) DO UPDATE
 SET seen_at = EXCLUDED.seen_at, participants = EXCLUDED.participants, in_flight = EXCLUDED.in_flight`
 
-// sqlOthers reads what the other coordinators that run have in flight.
+// sqlOthers reads which other coordinators run, which of them are probably gone, and what they have in flight.
 const sqlOthers = `
-SELECT participants, in_flight FROM coordinators
-WHERE id <> $1 AND seen_at > clock_timestamp() - interval '5 seconds'`
+SELECT id, seen_at < clock_timestamp() - $2::interval, participants, in_flight FROM coordinators
+WHERE id <> $1 AND seen_at > clock_timestamp() - $3::interval`
 
 // sqlLeave says that a coordinator has stopped.
 const sqlLeave = `DELETE FROM coordinators WHERE id = $1`

@@ -27,15 +27,15 @@ func lostReply(ctx context.Context, w *World) (string, error) {
 	if err := w.awaitReplies(ctx, js, stream, "all earlier replies were taken", false); err != nil {
 		return "", err
 	}
-	if _, err := js.PauseConsumer(ctx, stream, "coordinator", time.Now().Add(scenarioTimeout)); err != nil {
+	resume, err := holdBack(ctx, js, stream)
+	if err != nil {
 		return "", err
 	}
 	id, err := w.submit(ctx, w.saga(bank.Wish{}, bank.Wish{}))
 	if err == nil {
 		err = w.loseReply(ctx, js, stream)
 	}
-	_, resumeErr := js.ResumeConsumer(context.WithoutCancel(ctx), stream, "coordinator")
-	if err := errors.Join(err, resumeErr); err != nil {
+	if err := errors.Join(err, resume()); err != nil {
 		return "", err
 	}
 	tx, err := w.Client.Wait(ctx, id)
@@ -48,6 +48,31 @@ func lostReply(ctx context.Context, w *World) (string, error) {
 	}
 	first, err := w.firstOutcome(ctx, id)
 	return fmt.Sprintf("%s, then %s; the try %s", first, tx.Status, times(runs)), err
+}
+
+// holdBack pauses all consumers of a stream until resume is called.
+func holdBack(ctx context.Context, js jetstream.JetStream, name string) (resume func() error, err error) {
+	stream, err := js.Stream(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var held []string
+	resume = func() error {
+		var errs []error
+		for _, consumer := range held {
+			_, err := js.ResumeConsumer(context.WithoutCancel(ctx), name, consumer)
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	}
+	consumers := stream.ConsumerNames(ctx)
+	for consumer := range consumers.Name() {
+		if _, err := js.PauseConsumer(ctx, name, consumer, time.Now().Add(scenarioTimeout)); err != nil {
+			return nil, errors.Join(err, resume())
+		}
+		held = append(held, consumer)
+	}
+	return resume, consumers.Err()
 }
 
 // loseReply waits until a reply is in the stream and throws it away.
