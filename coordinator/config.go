@@ -32,8 +32,8 @@ type Config struct {
 	CacheBytesMax   int                  // of those, estimated; default 64 MiB
 	TimerInterval   time.Duration        // between looks at what is due; default 100ms
 	TimerBatchMax   int                  // transactions woken at a time; default 1,000
-	ReplyShards     int                  // subjects that replies are spread over, the same for all coordinators; default 16
-	RepliesInFlight int                  // replies taken from NATS and not yet committed; default 8,192
+	ReplyShards     int                  // so many coordinators get replies apart from each other; the same for all; default 8
+	RepliesInFlight int                  // replies of a shard taken from NATS and not yet committed; default 8,192
 	Flow            flow.Policy          // bounds what is sent to each participant; see its defaults
 	Admission       flow.AdmissionPolicy // bounds the submissions that are taken; see its defaults (R3)
 	AutoPause       int                  // dead letters of one action and cause in a minute, above which it is paused; default 100, negative: never (E2)
@@ -55,7 +55,7 @@ func (c Config) withDefaults() Config {
 	c.CacheBytesMax = cmp.Or(c.CacheBytesMax, 64<<20)
 	c.TimerInterval = cmp.Or(c.TimerInterval, 100*time.Millisecond)
 	c.TimerBatchMax = cmp.Or(c.TimerBatchMax, 1000)
-	c.ReplyShards = cmp.Or(c.ReplyShards, 16)
+	c.ReplyShards = cmp.Or(c.ReplyShards, 8)
 	c.RepliesInFlight = cmp.Or(c.RepliesInFlight, 8192)
 	c.AutoPause = cmp.Or(c.AutoPause, DefaultAutoPause)
 	c.Events = cmp.Or(c.Events, EventsExceptions)

@@ -45,12 +45,12 @@ func New(cfg Config) (*Coordinator, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	enc := &encoder{prefix: cfg.Bus.Prefix(), shards: cfg.ReplyShards}
+	enc := &encoder{prefix: cfg.Bus.Prefix(), shards: newShards(cfg.ReplyShards)}
 	c := &Coordinator{
 		cfg: cfg, log: cfg.Log, encoder: enc, heard: &heard{}, gate: newGate(cfg.Flow, cfg.AutoPause),
 		store:    &store{pool: cfg.Pool, clock: newClock(), encoder: enc, definitions: newDefinitions(cfg.Pool), events: cfg.Events},
 		entrance: newEntrance(cfg.Admission), stopping: make(chan struct{}), jobsDue: make(chan struct{}, 1),
-		shards: newShards(cfg.ReplyShards),
+		shards: enc.shards,
 	}
 	hooks := cfg.Webhooks
 	hooks.Pool, hooks.Log = cfg.Pool, cfg.Log
@@ -118,9 +118,8 @@ func (c *Coordinator) finishLanes(lanes *sync.WaitGroup, abandon context.CancelF
 	lanes.Wait()
 }
 
-// lane returns the lane of a transaction, by other bits of its id than its shard.
 func (c *Coordinator) lane(id saga.ID) *lane {
-	return c.lanes[binary.BigEndian.Uint32(id[8:])%uint32(len(c.lanes))]
+	return c.lanes[binary.BigEndian.Uint64(id[8:])%uint64(len(c.lanes))]
 }
 
 // ask takes an event through its lane and waits for what becomes of it. When ctx ends first the outcome is

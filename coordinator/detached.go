@@ -45,7 +45,7 @@ func (k *Kept) Answer() []byte { return answerFor(k.Tx.ID) }
 // what may have changed since the same bytes were accepted, the times or the meaning of a name: look for the
 // stored answer first (I2). Errors: *saga.InvalidError, or find's.
 func ReadSubmission(p SubmitParams, now time.Time, find func(saga.DefinitionRef) (RegisteredDefinition, error)) (k *Kept, dated bool, err error) {
-	return readSubmission(p, newID, func() time.Time { return now }, func(text []byte) (*saga.Definition, error) {
+	return readSubmission(p, func() time.Time { return now }, func(text []byte) (*saga.Definition, error) {
 		if !named(text) {
 			return saga.ParseDefinition(text)
 		}

@@ -16,12 +16,12 @@ import (
 // encoder makes messages of commands.
 type encoder struct {
 	prefix string
-	shards int
+	shards *shards
 	floor  atomic.Pointer[saga.ID] // the oldest transaction that has not ended (B7); nil until known
 }
 
 func (e *encoder) encode(c *saga.Command) (wire.Message, error) {
-	c.ReplyTo = wire.ReplySubject(e.prefix, c.Participant, wire.Shard(c.Transaction, e.shards))
+	c.ReplyTo = wire.ReplySubject(e.prefix, c.Participant, e.shards.own())
 	if floor := e.floor.Load(); floor != nil {
 		c.Floor = *floor
 	}

@@ -37,7 +37,7 @@ func (w *world) publish(m wire.Message) {
 // publishReply sends a reply as a participant would.
 func (w *world) publishReply(r saga.Reply) wire.Message {
 	w.t.Helper()
-	m, err := wire.EncodeReply(r, wire.ReplySubject(w.prefix, r.Participant, wire.Shard(r.Transaction, 16)))
+	m, err := wire.EncodeReply(r, wire.ReplySubject(w.prefix, r.Participant, 0))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sagacity-tx/sagacity/internal/bus"
-	"github.com/sagacity-tx/sagacity/saga"
 	"github.com/sagacity-tx/sagacity/saga/wire"
 )
 
@@ -24,57 +22,50 @@ const repliesAckWait = 4 * time.Second
 // may be its own predecessor, which was killed a moment ago.
 const shardsShared = goneAfter + presenceInterval
 
-// shards divides the replies of transactions among the coordinators that run, so that the replies of a transaction come to
-// the one that has it in memory. It is for speed only: any coordinator may take any reply (C9).
+// shards divides the replies among the coordinators that run: each names a shard of its own in its commands, so that the
+// replies come to the one that has the transaction in memory, and takes those that nobody names any more, too. It is for
+// speed only: any coordinator may take any reply (C9).
 type shards struct {
 	n       int
-	own     atomic.Pointer[[]bool] // by shard: transactions of these begin here
+	part    atomic.Pointer[part]
 	changed chan struct{}
 }
 
+// part is the place of a coordinator among those that run.
+type part struct{ place, of int }
+
 func newShards(n int) *shards {
 	s := &shards{n: n, changed: make(chan struct{}, 1)}
-	all := make([]bool, n)
-	for i := range all {
-		all[i] = true
-	}
-	s.own.Store(&all)
+	s.part.Store(&part{of: 1})
 	return s
 }
 
-// divide takes the shards that fall to the coordinator me beside the others. Each has a range of its own, in the order of
-// their ids; when there are more coordinators than shards, some share one.
+// divide takes the place of the coordinator me among the others, in the order of their ids.
 func (s *shards) divide(me uuid.UUID, others []uuid.UUID) {
-	place := 0
+	now := part{of: len(others) + 1}
 	for _, other := range others {
 		if bytes.Compare(other[:], me[:]) < 0 {
-			place++
+			now.place++
 		}
 	}
-	parts := min(len(others)+1, s.n)
-	own := make([]bool, s.n)
-	for i := range own {
-		own[i] = i*parts/s.n == place%parts
-	}
-	if slices.Equal(own, *s.own.Load()) {
+	if *s.part.Swap(&now) == now {
 		return
 	}
-	s.own.Store(&own)
 	select {
 	case s.changed <- struct{}{}:
 	default:
 	}
 }
 
-// newID makes the id of a transaction whose replies come to this coordinator.
-func (s *shards) newID() (saga.ID, error) {
-	own := *s.own.Load()
-	for {
-		id, err := newID()
-		if err != nil || own[wire.Shard(id, s.n)] {
-			return id, err
-		}
-	}
+// own is the shard that replies to this coordinator's commands are to come through. When there are more coordinators than
+// shards, some share one.
+func (s *shards) own() int { return s.part.Load().place % s.n }
+
+// takes reports whether the replies of a shard fall to this coordinator.
+func (s *shards) takes(shard int) bool {
+	p := s.part.Load()
+	parts := min(p.of, s.n)
+	return shard%parts == p.place%parts
 }
 
 // consumeReplies takes the replies of the shards that fall to this coordinator, until ctx ends.
@@ -86,9 +77,8 @@ func (c *Coordinator) consumeReplies(ctx context.Context) error {
 	g.Go(func() error {
 		all := true
 		for {
-			own := *c.shards.own.Load()
 			for i := range taken {
-				switch take := all || own[i]; {
+				switch take := all || c.shards.takes(i); {
 				case take && taken[i] == nil:
 					shardCtx, cancel := context.WithCancel(ctx)
 					taken[i] = cancel
@@ -117,7 +107,7 @@ func (c *Coordinator) consumeShard(ctx context.Context, shard int) error {
 	consumer := bus.Consumer{
 		Stream: bus.Replies, Durable: fmt.Sprintf("coordinator-%d", shard),
 		FilterSubjects: []string{wire.ReplySubject(c.cfg.Bus.Prefix(), "*", shard)},
-		AckWait:        repliesAckWait, MaxAckPending: max(c.cfg.RepliesInFlight/c.shards.n, 1), MaxBatch: 512,
+		AckWait:        repliesAckWait, MaxAckPending: c.cfg.RepliesInFlight, MaxBatch: 512,
 		DrainTimeout: c.cfg.StopTimeout / 2,
 	}
 	return c.cfg.Bus.Consume(ctx, consumer, func(d *bus.Delivery) { c.takeReply(ctx, d) })

@@ -4,11 +4,9 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-
-	"github.com/sagacity-tx/sagacity/saga/wire"
 )
 
-// Every shard falls to exactly one coordinator while there are enough of them, and everybody has some.
+// Each shard falls to one coordinator, and each coordinator gets the replies to its own commands.
 func TestShardsAreDivided(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 3, 16} {
@@ -17,46 +15,45 @@ func TestShardsAreDivided(t *testing.T) {
 			for range coordinators {
 				ids = append(ids, uuid.New())
 			}
-			owners := make([]int, n)
+			takers, senders := make([]int, n), make([]int, n)
 			for i, me := range ids {
 				s := newShards(n)
 				s.divide(me, append(append([]uuid.UUID{}, ids[:i]...), ids[i+1:]...))
-				some := false
-				for shard, own := range *s.own.Load() {
-					if own {
-						owners[shard]++
-						some = true
+				senders[s.own()]++
+				if !s.takes(s.own()) {
+					t.Errorf("one of %d coordinators names a shard of %d that it does not take", coordinators, n)
+				}
+				for shard := range n {
+					if s.takes(shard) {
+						takers[shard]++
 					}
 				}
-				if !some {
-					t.Errorf("one of %d coordinators has none of %d shards", coordinators, n)
-				}
 			}
-			for shard, owned := range owners {
-				if owned == 0 || owned > 1 && coordinators <= n {
-					t.Errorf("shard %d of %d falls to %d of %d coordinators", shard, n, owned, coordinators)
+			for shard := range n {
+				if takers[shard] == 0 || coordinators <= n && (takers[shard] > 1 || senders[shard] > 1) {
+					t.Errorf("%d of %d coordinators take shard %d of %d, and %d name it", takers[shard], coordinators, shard, n, senders[shard])
 				}
 			}
 		}
 	}
 }
 
-func TestTransactionsBeginInOwnShards(t *testing.T) {
+// Whoever is alone takes everything, and a change of the others is told.
+func TestShardsOfOthersThatAreGone(t *testing.T) {
 	t.Parallel()
-	s := newShards(16)
-	me, other := uuid.UUID{1}, uuid.UUID{2}
-	s.divide(me, []uuid.UUID{other})
-	for range 200 {
-		id, err := s.newID()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if shard := wire.Shard(id, 16); shard >= 8 {
-			t.Fatalf("%s is of shard %d", id, shard)
-		}
+	s := newShards(4)
+	me, older := uuid.UUID{2}, uuid.UUID{1}
+	s.divide(me, []uuid.UUID{older})
+	if len(s.changed) != 1 || s.own() != 1 || s.takes(0) || !s.takes(1) || s.takes(2) || !s.takes(3) {
+		t.Errorf("beside an older one: it names %d", s.own())
 	}
-	s.divide(other, []uuid.UUID{me})
-	if len(s.changed) != 1 {
-		t.Error("a change of the shards is not told")
+	<-s.changed
+	s.divide(me, []uuid.UUID{older})
+	if len(s.changed) != 0 {
+		t.Error("a change is told that is none")
+	}
+	s.divide(me, nil)
+	if len(s.changed) != 1 || s.own() != 0 || !s.takes(0) || !s.takes(1) || !s.takes(2) || !s.takes(3) {
+		t.Errorf("alone: it names %d", s.own())
 	}
 }

@@ -127,7 +127,7 @@ func (c *Coordinator) waitForReplayed(waitCtx context.Context, caller Caller, er
 // newSubmission validates and makes everything that does not need a lane.
 func (c *Coordinator) newSubmission(ctx context.Context, p SubmitParams) (*submission, error) {
 	var def *parsedDefinition
-	k, dated, err := readSubmission(p, c.shards.newID, c.store.clock.now, func(text []byte) (_ *saga.Definition, err error) {
+	k, dated, err := readSubmission(p, c.store.clock.now, func(text []byte) (_ *saga.Definition, err error) {
 		if named(text) {
 			def, err = c.store.definitions.lookUp(ctx, text)
 		} else {
@@ -152,7 +152,7 @@ func (c *Coordinator) newSubmission(ctx context.Context, p SubmitParams) (*submi
 // readSubmission validates a submission and makes the transaction that saga.Submitted begins. definition returns the one
 // that a text gives or names. dated says of an error that it is about what may have changed since the same bytes were
 // accepted: the times, or the meaning of a name.
-func readSubmission(p SubmitParams, newID func() (saga.ID, error), now func() time.Time, definition func(text []byte) (*saga.Definition, error)) (k *Kept, dated bool, err error) {
+func readSubmission(p SubmitParams, now func() time.Time, definition func(text []byte) (*saga.Definition, error)) (k *Kept, dated bool, err error) {
 	if p.RequestID != "" {
 		if err := saga.CheckRequestID(p.RequestID); err != nil {
 			return nil, false, err
