@@ -158,6 +158,9 @@ func (w *world) checkMerged(reply saga.Reply, err error) {
 	if r == nil || refused || errors.Is(err, saga.ErrNotFound) || w.mode != Normal {
 		return
 	}
+	if op := operation(r.def, &r.tx, reply.Step, reply.Phase); reply.Outcome == saga.OutcomeReserved && reply.Attempt < op.Attempt {
+		return // it came before the edit that asks again, maybe in the same commit: of use to that, and not needed (S1.5)
+	}
 	_, effects, stepErr := saga.Step(r.def, r.tx, saga.Replied{Reply: reply}, w.database.now(), w.rnd)
 	if stepErr == nil && effects.Changed {
 		w.violated("S2.10", reply.Transaction, "reply %s is acknowledged, and the stored transaction does not know it yet", replyText{reply})
