@@ -12,13 +12,13 @@ import (
 // Columns are the parallel arrays that one statement unnests into many rows.
 
 type (
-	ids   = pgtype.FlatArray[pgtype.UUID]
+	ids   = pg.Array[pgtype.UUID]
 	texts = pgtype.FlatArray[string]
 	ints  = pgtype.FlatArray[int32]
 	longs = pgtype.FlatArray[int64]
 	bools = pgtype.FlatArray[bool]
 	blobs = pgtype.FlatArray[[]byte]
-	times = pgtype.FlatArray[pgtype.Timestamptz]
+	times = pg.Array[pgtype.Timestamptz]
 )
 
 func uuidOf(id saga.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }

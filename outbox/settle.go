@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/sagacity-tx/sagacity/saga/relay"
 )
@@ -122,14 +123,14 @@ func (r *Relay) report(batch []settlement) {
 // trip and one transaction. Rows are locked in order of their ids; two relays that were busy with the
 // same rows may still meet, and then one of them tries again.
 func (r *Relay) settle(ctx context.Context, batch []settlement) error {
-	var done, again []uuid.UUID
+	var done, again idArray
 	delays := map[uuid.UUID]int64{}
 	for _, s := range batch {
 		switch relay.Settle(s.result, r.memory.isClaimed(s.item)) {
 		case relay.Delete:
-			done = append(done, s.item.id)
+			done = append(done, uuidOf(s.item.id))
 		case relay.Release:
-			again = append(again, s.item.id)
+			again = append(again, uuidOf(s.item.id))
 			delays[s.item.id] = relay.RetryDelay(s.result, s.item.age, rand.Float64()).Milliseconds()
 		case relay.Leave:
 		}
@@ -144,7 +145,7 @@ func (r *Relay) settle(ctx context.Context, batch []settlement) error {
 		sortIDs(again)
 		delaysMS := make([]int64, len(again))
 		for i, id := range again {
-			delaysMS[i] = delays[id]
+			delaysMS[i] = delays[id.Bytes]
 		}
 		b.Queue(sqlRelease, again, delaysMS)
 	}
@@ -156,8 +157,8 @@ func (r *Relay) settle(ctx context.Context, batch []settlement) error {
 	return r.cfg.Pool.SendBatch(ctx, b).Close()
 }
 
-func sortIDs(ids []uuid.UUID) {
-	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+func sortIDs(ids idArray) {
+	slices.SortFunc(ids, func(a, b pgtype.UUID) int { return bytes.Compare(a.Bytes[:], b.Bytes[:]) })
 }
 
 // signal wakes one waiting loop. Setting it twice is setting it once.

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/sagacity-tx/sagacity/internal/pg"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -216,8 +217,8 @@ func (q *queued) conclude() error {
 func enterAllArgs(work []*queued, lockTimeout time.Duration) []any {
 	n := len(work)
 	tenants, steps, phases, kinds := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-	transactions, hashes := make([]pgtype.UUID, n), make([][]byte, n)
-	revisions, deadlines := make([]int32, n), make([]pgtype.Timestamptz, n)
+	transactions, hashes := make(pg.Array[pgtype.UUID], n), make([][]byte, n)
+	revisions, deadlines := make([]int32, n), make(pg.Array[pgtype.Timestamptz], n)
 	for i, q := range work {
 		cmd := &q.job.cmd
 		tenants[i], transactions[i], steps[i] = cmd.Tenant, uuid(cmd.Transaction), cmd.Step
@@ -233,7 +234,7 @@ func leaveAllArgs(work []*queued) []any {
 	n := len(work)
 	tenants, steps, phases, types := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	outcomes, codes, reasons := make([]string, n), make([]string, n), make([]string, n)
-	transactions, hashes, results := make([]pgtype.UUID, n), make([][]byte, n), make([][]byte, n)
+	transactions, hashes, results := make(pg.Array[pgtype.UUID], n), make([][]byte, n), make([][]byte, n)
 	revisions := make([]int32, n)
 	for i, q := range work {
 		r := &q.reply
