@@ -531,3 +531,27 @@ func TestPolicyValidate(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What a drain let through and was not sent after all can be asked for again at once, however often that happens: two
+// coordinators that make each other's memory stale judge every wake twice (R4).
+func TestReturnedAttemptsDoNotUseUpTheDrain(t *testing.T) {
+	t.Parallel()
+	f := flow.New(flow.Policy{Ceiling: 20})
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	a := flow.Attempt{Timeout: time.Second, Held: true}
+	for i := range 100 {
+		at := now.Add(time.Duration(i) * time.Millisecond)
+		taken := 0
+		for ; taken < 50; taken++ {
+			if wait, _ := f.Ask(a, at); wait != saga.WaitNone {
+				break
+			}
+		}
+		if taken == 0 || taken == 50 {
+			t.Fatalf("round %d: %d attempts were let through, want some and not all", i, taken)
+		}
+		for range taken {
+			f.Return(a, at)
+		}
+	}
+}
