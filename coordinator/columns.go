@@ -21,8 +21,6 @@ type (
 	times = pg.Array[pgtype.Timestamptz]
 )
 
-func uuidOf(id saga.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
-
 // timeOf writes the zero time as NULL.
 func timeOf(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()} }
 
@@ -54,7 +52,7 @@ type updateColumns struct {
 
 func (c *updateColumns) add(w *write) {
 	tx := &w.rec.tx
-	c.id = append(c.id, uuidOf(tx.ID))
+	c.id = append(c.id, pg.UUID(tx.ID))
 	c.version = append(c.version, w.before.Version)
 	c.status = append(c.status, string(tx.Status))
 	c.suspended = append(c.suspended, tx.Suspended())
@@ -88,7 +86,7 @@ type insertColumns struct {
 
 func (c *insertColumns) add(w *write) {
 	r, tx := w.rec, &w.rec.tx
-	c.id = append(c.id, uuidOf(tx.ID))
+	c.id = append(c.id, pg.UUID(tx.ID))
 	c.status = append(c.status, string(tx.Status))
 	c.tenant = append(c.tenant, tx.Tenant)
 	c.client = append(c.client, r.client)
@@ -127,7 +125,7 @@ func (c *requestColumns) add(w *write) {
 	c.tenant = append(c.tenant, w.rec.tx.Tenant)
 	c.client = append(c.client, w.rec.client)
 	c.requestID = append(c.requestID, w.rec.requestID)
-	c.id = append(c.id, uuidOf(w.rec.tx.ID))
+	c.id = append(c.id, pg.UUID(w.rec.tx.ID))
 	c.contentSHA256 = append(c.contentSHA256, w.rec.contentSHA256[:])
 	c.answer = append(c.answer, w.answer)
 }
@@ -150,7 +148,7 @@ type operationColumns struct {
 }
 
 func (c *operationColumns) add(id saga.ID, step string, op *saga.Operation) {
-	c.id = append(c.id, uuidOf(id))
+	c.id = append(c.id, pg.UUID(id))
 	c.step = append(c.step, step)
 	c.phase = append(c.phase, string(op.Phase))
 	c.state = append(c.state, string(op.State))
@@ -188,7 +186,7 @@ type attemptColumns struct {
 }
 
 func (c *attemptColumns) add(id saga.ID, a *saga.AttemptEnd) {
-	c.id = append(c.id, uuidOf(id))
+	c.id = append(c.id, pg.UUID(id))
 	c.step = append(c.step, a.Step)
 	c.phase = append(c.phase, string(a.Phase))
 	c.attempt = append(c.attempt, int32(a.Attempt))

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/sagacity-tx/sagacity/dlq"
+	"github.com/sagacity-tx/sagacity/internal/pg"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -53,7 +54,7 @@ func (c *Coordinator) runMaintenance(ctx context.Context) error {
 func (c *Coordinator) raiseFloor(ctx context.Context) error {
 	var before pgtype.UUID
 	if floor := c.encoder.floor.Load(); floor != nil {
-		before = uuidOf(*floor)
+		before = pg.UUID(*floor)
 	}
 	var oldest *string
 	var now time.Time
@@ -98,7 +99,7 @@ func (c *Coordinator) noticeEnds(ctx context.Context, waited []saga.ID) error {
 func (s *store) ended(ctx context.Context, wanted []saga.ID) ([]saga.ID, error) {
 	param := make(ids, len(wanted))
 	for i, id := range wanted {
-		param[i] = uuidOf(id)
+		param[i] = pg.UUID(id)
 	}
 	return s.queryIDs(ctx, sqlEnded, param)
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/sagacity-tx/sagacity/internal/pg"
 )
 
 // presenceInterval is how often a coordinator says that it runs.
@@ -22,7 +24,8 @@ const (
 )
 
 // runPresence tells the other coordinators of this one, and reads what they tell and what is paused, so that all of them
-// together keep to what may be sent to participants and each takes its own replies. A coordinator that cannot be reached costs accuracy, nothing else.
+// together keep to what may be sent to participants and each takes its own replies. A coordinator that cannot be reached
+// costs accuracy, nothing else.
 func (c *Coordinator) runPresence(ctx context.Context) error {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -58,10 +61,10 @@ func (c *Coordinator) meet(ctx context.Context, id uuid.UUID) error {
 		names, counts = append(names, name), append(counts, int32(n))
 	}
 	batch := &pgx.Batch{}
-	batch.Queue(sqlPresence, pgtype.UUID{Bytes: id, Valid: true}, names, counts)
+	batch.Queue(sqlPresence, pg.UUID(id), names, counts)
 	var others []map[string]int
 	var present []uuid.UUID
-	batch.Queue(sqlOthers, pgtype.UUID{Bytes: id, Valid: true}, goneAfter, forgottenAfter).Query(func(rows pgx.Rows) error {
+	batch.Queue(sqlOthers, pg.UUID(id), goneAfter, forgottenAfter).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var names []string
 			var counts []int32
@@ -93,7 +96,7 @@ func (c *Coordinator) meet(ctx context.Context, id uuid.UUID) error {
 func (c *Coordinator) leave(ctx context.Context, id uuid.UUID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), presenceInterval)
 	defer cancel()
-	if _, err := c.cfg.Pool.Exec(ctx, sqlLeave, pgtype.UUID{Bytes: id, Valid: true}); err != nil {
+	if _, err := c.cfg.Pool.Exec(ctx, sqlLeave, pg.UUID(id)); err != nil {
 		c.log.Debug("the others will notice only later that this coordinator has stopped", "error", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/sagacity-tx/sagacity/dlq"
+	"github.com/sagacity-tx/sagacity/internal/pg"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -38,7 +39,7 @@ func (c *Coordinator) find(ctx context.Context, caller Caller, id saga.ID) (*rec
 // whether there ever was one (I-9).
 func (s *store) absent(ctx context.Context, id saga.ID) error {
 	var past bool
-	if err := s.pool.QueryRow(ctx, sqlPastRetention, uuidOf(id)).Scan(&past); err != nil {
+	if err := s.pool.QueryRow(ctx, sqlPastRetention, pg.UUID(id)).Scan(&past); err != nil {
 		return fmt.Errorf("looking for the retention floor: %w", err)
 	}
 	if past {

@@ -25,9 +25,10 @@ func TestRepliesOfSeveralCoordinators(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stream := w.bus().StreamName(bus.Replies)
 	takers := func() (n [shards]int) {
 		for i := range n {
-			c, err := js.Consumer(w.ctx(5*time.Second), w.bus().StreamName(bus.Replies), fmt.Sprintf("coordinator-%d", i))
+			c, err := js.Consumer(w.ctx(5*time.Second), stream, fmt.Sprintf("coordinator-%d", i))
 			if err == nil {
 				n[i] = c.CachedInfo().NumWaiting
 			}

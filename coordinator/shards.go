@@ -74,32 +74,28 @@ func (c *Coordinator) consumeReplies(ctx context.Context) error {
 	taken := make([]context.CancelFunc, c.shards.n)
 	shared := time.NewTimer(shardsShared)
 	defer shared.Stop()
-	g.Go(func() error {
-		all := true
-		for {
-			for i := range taken {
-				switch take := all || c.shards.takes(i); {
-				case take && taken[i] == nil:
-					shardCtx, cancel := context.WithCancel(ctx)
-					taken[i] = cancel
-					g.Go(func() error {
-						defer cancel()
-						return c.consumeShard(shardCtx, i)
-					})
-				case !take && taken[i] != nil:
-					taken[i]()
-					taken[i] = nil
-				}
-			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-c.shards.changed:
-			case <-shared.C:
-				all = false
+	for all := true; ctx.Err() == nil; {
+		for i := range taken {
+			switch take := all || c.shards.takes(i); {
+			case take && taken[i] == nil:
+				shardCtx, cancel := context.WithCancel(ctx)
+				taken[i] = cancel
+				g.Go(func() error {
+					defer cancel()
+					return c.consumeShard(shardCtx, i)
+				})
+			case !take && taken[i] != nil:
+				taken[i]()
+				taken[i] = nil
 			}
 		}
-	})
+		select {
+		case <-ctx.Done():
+		case <-c.shards.changed:
+		case <-shared.C:
+			all = false
+		}
+	}
 	return g.Wait()
 }
 

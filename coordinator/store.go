@@ -169,7 +169,7 @@ func (s *store) load(ctx context.Context, wanted []saga.ID) (map[saga.ID]*record
 	}
 	param := make(ids, len(wanted))
 	for i, id := range wanted {
-		param[i] = uuidOf(id)
+		param[i] = pg.UUID(id)
 	}
 	loaded := loading{found: found}
 	var batch pgx.Batch

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sagacity-tx/sagacity/internal/pg"
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
@@ -75,7 +76,7 @@ func (c *Coordinator) noticeChanges(ctx context.Context, watched map[saga.ID]int
 	var param ids
 	var versions longs
 	for _, id := range slices.SortedFunc(maps.Keys(watched), func(a, b saga.ID) int { return slices.Compare(a[:], b[:]) }) {
-		param, versions = append(param, uuidOf(id)), append(versions, watched[id])
+		param, versions = append(param, pg.UUID(id)), append(versions, watched[id])
 	}
 	changed, err := c.store.queryIDs(ctx, sqlChanged, param, versions)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -58,8 +57,6 @@ func (w Writer) Queue(b *pgx.Batch, msgs ...Message) ([]Entry, error) {
 // idArray is how ids become a parameter: pgx writes a slice of uuid.UUID through reflection and text, ten times as slowly.
 type idArray = pg.Array[pgtype.UUID]
 
-func uuidOf(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
-
 // prepare checks the messages and lays them out as the columns of sqlInsert.
 func (w Writer) prepare(msgs []Message) ([]Entry, []any, error) {
 	bytesMax := w.MessageBytesMax
@@ -76,7 +73,7 @@ func (w Writer) prepare(msgs []Message) ([]Entry, []any, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		entries[i], ids[i], subjects[i] = e, uuidOf(e.id), m.Subject
+		entries[i], ids[i], subjects[i] = e, pg.UUID(e.id), m.Subject
 		headers[i], messageIDs[i] = headerText(e.msg.Header)
 		if data[i] = m.Data; m.Data == nil {
 			data[i] = []byte{} // NULL otherwise

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/sagacity-tx/sagacity/internal/pg"
 	"github.com/sagacity-tx/sagacity/saga/relay"
 )
 
@@ -128,9 +129,9 @@ func (r *Relay) settle(ctx context.Context, batch []settlement) error {
 	for _, s := range batch {
 		switch relay.Settle(s.result, r.memory.isClaimed(s.item)) {
 		case relay.Delete:
-			done = append(done, uuidOf(s.item.id))
+			done = append(done, pg.UUID(s.item.id))
 		case relay.Release:
-			again = append(again, uuidOf(s.item.id))
+			again = append(again, pg.UUID(s.item.id))
 			delays[s.item.id] = relay.RetryDelay(s.result, s.item.age, rand.Float64()).Milliseconds()
 		case relay.Leave:
 		}

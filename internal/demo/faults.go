@@ -72,7 +72,10 @@ func holdBack(ctx context.Context, js jetstream.JetStream, name string) (resume 
 		}
 		held = append(held, consumer)
 	}
-	return resume, consumers.Err()
+	if err := consumers.Err(); err != nil {
+		return nil, errors.Join(err, resume())
+	}
+	return resume, nil
 }
 
 // loseReply waits until a reply is in the stream and throws it away.

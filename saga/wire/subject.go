@@ -77,8 +77,8 @@ func CheckPrefix(prefix string) error {
 	}
 }
 
-// Shard returns the reply shard, from 0 to n-1, of a transaction. Which coordinator takes the replies of a shard is for speed
-// only (C9), but all of them have to have the same n: each shard is taken by one of them.
+// Shard returns the shard, from 0 to n-1, of a transaction where replies are spread by transaction. The coordinator spreads
+// them by who sent the command.
 func Shard(id saga.ID, n int) int {
 	if n <= 1 {
 		return 0
