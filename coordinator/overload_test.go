@@ -33,7 +33,7 @@ func TestBlockedDatabase(t *testing.T) {
 		w.publishReply(done(id, "s1", saga.PhaseTry))
 	}
 	w.until("the queue is full", func() bool { return c.Queued() == queueMax })
-	if unacked := w.stored(bus.Replies); unacked != uint64(len(waiting)) {
+	if unacked := w.stored(bus.Replies); unacked != len(waiting) {
 		t.Errorf("NATS keeps %d of %d replies", unacked, len(waiting))
 	}
 	if _, err := c.Submit(w.ctx(5*time.Second), coordinator.SubmitParams{Caller: caller, RequestID: "too-much", Body: body(def)}); !errors.Is(err, coordinator.ErrOverloaded) {

@@ -10,7 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/sagacity-tx/sagacity/coordinator"
 	"github.com/sagacity-tx/sagacity/dlq"
@@ -160,17 +159,13 @@ func TestUndecodableReplyOfAnOperation(t *testing.T) {
 }
 
 // stored returns how many messages a stream has.
-func (w *world) stored(s bus.Stream) uint64 {
+func (w *world) stored(s bus.Stream) int {
 	w.t.Helper()
-	js, err := jetstream.New(w.nc)
+	n, err := w.sender.Messages(w.ctx(10*time.Second), s)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	stream, err := js.Stream(w.ctx(10*time.Second), w.sender.StreamName(s))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return stream.CachedInfo().State.Msgs
+	return n
 }
 
 // unstorable is a reply that the wire lets pass and PostgreSQL refuses, once refuseUnstorable has seen to it.

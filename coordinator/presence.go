@@ -53,7 +53,8 @@ func (c *Coordinator) keepUp(ctx context.Context, id uuid.UUID) error {
 	return errors.Join(c.meet(ctx, id), c.loadPauses(ctx), c.pauseByAlarm(ctx), c.tellBreakers(ctx))
 }
 
-// meet writes what this coordinator has in flight and reads what the others have.
+// meet writes what this coordinator has in flight and reads what the others have. One that cannot reach NATS does not say
+// that it runs: it takes no replies, and the others are to take those that it waits for.
 func (c *Coordinator) meet(ctx context.Context, id uuid.UUID) error {
 	own := c.gate.inFlight(c.store.clock.now())
 	names, counts := make([]string, 0, len(own)), make([]int32, 0, len(own))
@@ -61,7 +62,9 @@ func (c *Coordinator) meet(ctx context.Context, id uuid.UUID) error {
 		names, counts = append(names, name), append(counts, int32(n))
 	}
 	batch := &pgx.Batch{}
-	batch.Queue(sqlPresence, pg.UUID(id), names, counts)
+	if c.cfg.Bus.Connected() {
+		batch.Queue(sqlPresence, pg.UUID(id), names, counts)
+	}
 	var others []map[string]int
 	var present []uuid.UUID
 	batch.Queue(sqlOthers, pg.UUID(id), goneAfter, forgottenAfter).Query(func(rows pgx.Rows) error {

@@ -1,10 +1,14 @@
 package coordinator_test
 
 import (
+	"errors"
 	"fmt"
+	"net"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/sagacity-tx/sagacity/coordinator"
@@ -12,21 +16,20 @@ import (
 	"github.com/sagacity-tx/sagacity/saga"
 )
 
-// Each of two coordinators takes the replies to its own commands, and when one stops the other one takes all (P10): what was
-// begun by the one that stopped ends at once, not after an attempt's timeout.
-func TestRepliesOfSeveralCoordinators(t *testing.T) {
-	t.Parallel()
-	const shards = 4
-	w := newWorld(t)
-	some := func(cfg *coordinator.Config) { cfg.ReplyShards = shards }
-	first, _ := w.coordinator(some)
-	second, stop := w.coordinator(some)
+// replyShards of the coordinators of these tests.
+const replyShards = 4
+
+func fewShards(cfg *coordinator.Config) { cfg.ReplyShards = replyShards }
+
+// replyTakers returns what counts the coordinators that wait for the replies of each shard.
+func (w *world) replyTakers() func() [replyShards]int {
+	w.t.Helper()
 	js, err := jetstream.New(w.nc)
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	stream := w.bus().StreamName(bus.Replies)
-	takers := func() (n [shards]int) {
+	return func() (n [replyShards]int) {
 		for i := range n {
 			c, err := js.Consumer(w.ctx(5*time.Second), stream, fmt.Sprintf("coordinator-%d", i))
 			if err == nil {
@@ -35,8 +38,18 @@ func TestRepliesOfSeveralCoordinators(t *testing.T) {
 		}
 		return n
 	}
-	w.until("both take the replies of all shards", func() bool { return takers() == [shards]int{2, 2, 2, 2} })
-	w.until("each shard's replies go to one", func() bool { return takers() == [shards]int{1, 1, 1, 1} })
+}
+
+// Each of two coordinators takes the replies to its own commands, and when one stops the other one takes all (P10): what was
+// begun by the one that stopped ends at once, not after an attempt's timeout.
+func TestRepliesOfSeveralCoordinators(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first, _ := w.coordinator(fewShards)
+	second, stop := w.coordinator(fewShards)
+	takers := w.replyTakers()
+	w.until("both take the replies of all shards", func() bool { return takers() == [replyShards]int{2, 2, 2, 2} })
+	w.until("each shard's replies go to one", func() bool { return takers() == [replyShards]int{1, 1, 1, 1} })
 
 	p, down := w.participant("stock", nil)
 	def := define(saga.KindSaga, 2, saga.AttemptTimeout(5*time.Minute))
@@ -54,5 +67,70 @@ func TestRepliesOfSeveralCoordinators(t *testing.T) {
 	if v := w.wait(first, left); v.Status != saga.StatusCommitted {
 		t.Errorf("what the stopped one began is %s", v.Status)
 	}
-	w.until("the other one takes all", func() bool { return takers() == [shards]int{1, 1, 1, 1} })
+	w.until("the other one takes all", func() bool { return takers() == [replyShards]int{1, 1, 1, 1} })
+}
+
+// valve is a way to NATS that can be shut.
+type valve struct {
+	mu    sync.Mutex
+	shut  bool
+	conns []net.Conn
+}
+
+// Dial implements nats.CustomDialer.
+func (v *valve) Dial(network, address string) (net.Conn, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.shut {
+		return nil, errors.New("the valve is shut")
+	}
+	conn, err := net.Dial(network, address)
+	if err == nil {
+		v.conns = append(v.conns, conn)
+	}
+	return conn, err
+}
+
+func (v *valve) turn(shut bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.shut = shut
+	for _, c := range v.conns {
+		_ = c.Close()
+	}
+	v.conns = nil
+}
+
+// A coordinator that reaches its database and not NATS leaves its replies to the other one, until it is back.
+func TestRepliesOfACoordinatorWithoutNATS(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	way := &valve{}
+	nc, err := nats.Connect(w.nc.ConnectedUrl(), nats.SetCustomDialer(way), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	b, err := bus.New(nc, bus.Config{Prefix: w.prefix, Logger: w.log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	first, _ := w.coordinator(fewShards)
+	second, _ := w.coordinator(fewShards, func(cfg *coordinator.Config) { cfg.Bus = b })
+	takers := w.replyTakers()
+	all := [replyShards]int{1, 1, 1, 1}
+	w.until("each shard's replies go to one", func() bool { return takers() == all })
+	way.turn(true)
+	w.until("some replies are taken by nobody", func() bool { return takers() != all })
+	w.until("the first one takes all", func() bool { return takers() == all })
+	way.turn(false)
+	w.until("the second one is back", func() bool { return takers() != all })
+	w.until("each shard's replies go to one again", func() bool { return takers() == all })
+	_, _ = w.participant("stock", nil)
+	for _, c := range []*coordinator.Coordinator{first, second} {
+		if v := w.wait(c, w.submit(c, define(saga.KindSaga, 2), "")); v.Status != saga.StatusCommitted {
+			t.Errorf("got %s", v.Status)
+		}
+	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/sagacity-tx/sagacity/internal/bus"
 	"github.com/sagacity-tx/sagacity/saga"
@@ -24,7 +23,6 @@ import (
 type road struct {
 	s        *shop
 	from, to *bus.Bus
-	js       jetstream.JetStream
 
 	travellers sync.WaitGroup
 	under      atomic.Int64 // the same, counted
@@ -38,9 +36,6 @@ func newRoad(t *testing.T, s *shop) *road {
 		t.Fatal(err)
 	}
 	r := &road{s: s}
-	if r.js, err = jetstream.New(nc); err != nil {
-		t.Fatal(err)
-	}
 	for b, prefix := range map[**bus.Bus]string{&r.from: bus.DefaultPrefix, &r.to: r.prefixOf(s)} {
 		if *b, err = bus.New(nc, bus.Config{Prefix: prefix, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 			t.Fatal(err)
@@ -246,12 +241,15 @@ func publish(ctx context.Context, b *bus.Bus, m bus.Message) error {
 // it is answered.
 func (r *road) empty(t *testing.T) bool {
 	t.Helper()
-	for _, name := range []string{r.from.StreamName(bus.Commands), r.to.StreamName(bus.Commands), r.to.StreamName(bus.Replies)} {
-		stream, err := r.js.Stream(t.Context(), name)
+	for _, queue := range []struct {
+		bus    *bus.Bus
+		stream bus.Stream
+	}{{r.from, bus.Commands}, {r.to, bus.Commands}, {r.to, bus.Replies}} {
+		n, err := queue.bus.Messages(t.Context(), queue.stream)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if stream.CachedInfo().State.Msgs > 0 {
+		if n > 0 {
 			return false
 		}
 	}

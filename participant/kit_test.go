@@ -299,15 +299,11 @@ func (k *kit) wantRuns(c saga.Command, n int) {
 }
 
 // commandsLeft waits until the command stream holds n messages.
-func (k *kit) commandsLeft(n uint64) {
+func (k *kit) commandsLeft(n int) {
 	k.t.Helper()
-	js, err := k.nc.JetStream()
-	if err != nil {
-		k.t.Fatal(err)
-	}
 	poll(k.t, "the command stream is settled", func() bool {
-		info, err := js.StreamInfo(k.bus.StreamName(bus.Commands))
-		return err == nil && info.State.Msgs == n
+		messages, err := k.bus.Messages(k.t.Context(), bus.Commands)
+		return err == nil && messages == n
 	})
 }
 

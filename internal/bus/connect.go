@@ -38,6 +38,7 @@ type Bus struct {
 
 	slots   chan struct{} // one per message without an answer
 	pending pendingMap
+	anchors anchors
 
 	ctx    context.Context // ends at Close
 	cancel context.CancelFunc
@@ -100,6 +101,7 @@ func newBus(nc *nats.Conn, c Config) (*Bus, error) {
 		slots: make(chan struct{}, c.PublishInFlightMax),
 	}
 	b.pending.init()
+	b.anchors.init(c.Prefix)
 	js, err := jetstream.New(nc,
 		jetstream.WithDefaultTimeout(requestTimeout),
 		jetstream.WithPublishAsyncMaxPending(c.PublishInFlightMax),

@@ -231,6 +231,10 @@ func (k *consumption) consumeError(lost chan<- error, err error) {
 
 // deliver hands one message over, as soon as there is a place for it.
 func (k *consumption) deliver(msg jetstream.Msg) {
+	if isAnchor(msg.Subject()) { // a consumer of all subjects
+		_ = msg.Ack() // or it comes again, which is no matter
+		return
+	}
 	select {
 	case k.handling <- struct{}{}:
 		defer func() { <-k.handling }()

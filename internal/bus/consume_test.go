@@ -79,13 +79,8 @@ func TestConsumeHandsEverythingOver(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	_, js := s.jetStream()
-	stream, err := js.Stream(t.Context(), "SAGA_CMD")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := stream.CachedInfo().State.Msgs; got != 0 {
-		t.Errorf("%d messages left", got)
+	if got, err := b.Messages(t.Context(), bus.Commands); got != 0 || err != nil {
+		t.Errorf("%d messages left, %v", got, err)
 	}
 }
 

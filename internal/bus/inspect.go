@@ -35,6 +35,25 @@ func (b *Bus) Holds(ctx context.Context, s Stream, sequence uint64) (bool, error
 	return true, nil
 }
 
+// Messages returns how many messages a stream has.
+func (b *Bus) Messages(ctx context.Context, s Stream) (int, error) {
+	stream, err := b.stream(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(b.cfg.Prefix+"."+string(s)+".>"))
+	if err != nil {
+		return 0, fmt.Errorf("bus: look up the messages of stream %s: %w", b.StreamName(s), err)
+	}
+	n := 0
+	for subject, messages := range info.State.Subjects {
+		if !isAnchor(subject) {
+			n += int(messages)
+		}
+	}
+	return n, nil
+}
+
 // Consumers returns how many consumers a stream has, those that nobody uses at the moment included.
 func (b *Bus) Consumers(ctx context.Context, s Stream) (int, error) {
 	stream, err := b.stream(ctx, s)

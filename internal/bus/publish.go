@@ -90,8 +90,11 @@ func (b *Bus) send(m *nats.Msg) error {
 	case !b.nc.IsConnected():
 		return ErrDisconnected // not into the connection's buffer, where it would wait and then time out
 	}
-	_, err := b.js.PublishMsgAsync(m)
-	return err
+	if _, err := b.js.PublishMsgAsync(m); err != nil {
+		return err
+	}
+	b.anchorAfter(m)
+	return nil
 }
 
 // complete calls back for a message, once.

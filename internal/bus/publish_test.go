@@ -27,13 +27,8 @@ func TestPublishStoresEveryMessageOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, js := s.jetStream()
-	stream, err := js.Stream(t.Context(), "SAGA_CMD")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := stream.CachedInfo().State.Msgs; got != n {
-		t.Errorf("stored %d messages, want %d", got, n)
+	if got, err := b.Messages(t.Context(), bus.Commands); got != n || err != nil {
+		t.Errorf("stored %d messages, %v; want %d", got, err, n)
 	}
 	if b.InFlight() != 0 {
 		t.Errorf("%d in flight", b.InFlight())

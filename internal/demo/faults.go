@@ -24,7 +24,7 @@ func lostReply(ctx context.Context, w *World) (string, error) {
 		return "", err
 	}
 	stream := w.probe.commands.StreamName(bus.Replies)
-	if err := w.awaitReplies(ctx, js, stream, "all earlier replies were taken", false); err != nil {
+	if err := w.awaitReplies(ctx, "all earlier replies were taken", false); err != nil {
 		return "", err
 	}
 	resume, err := holdBack(ctx, js, stream)
@@ -80,7 +80,7 @@ func holdBack(ctx context.Context, js jetstream.JetStream, name string) (resume 
 
 // loseReply waits until a reply is in the stream and throws it away.
 func (w *World) loseReply(ctx context.Context, js jetstream.JetStream, name string) error {
-	if err := w.awaitReplies(ctx, js, name, "the participant has replied", true); err != nil {
+	if err := w.awaitReplies(ctx, "the participant has replied", true); err != nil {
 		return err
 	}
 	stream, err := js.Stream(ctx, name)
@@ -91,14 +91,10 @@ func (w *World) loseReply(ctx context.Context, js jetstream.JetStream, name stri
 }
 
 // awaitReplies waits until there are replies in the stream, or none.
-func (w *World) awaitReplies(ctx context.Context, js jetstream.JetStream, name, what string, some bool) error {
-	stream, err := js.Stream(ctx, name)
-	if err != nil {
-		return err
-	}
+func (w *World) awaitReplies(ctx context.Context, what string, some bool) error {
 	return poll(ctx, what, func() (bool, error) {
-		info, err := stream.Info(ctx)
-		return err == nil && info.State.Msgs > 0 == some, err
+		n, err := w.probe.commands.Messages(ctx, bus.Replies)
+		return err == nil && n > 0 == some, err
 	})
 }
 

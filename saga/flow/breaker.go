@@ -50,6 +50,13 @@ func (b *breaker) sent(p Policy, now time.Time) {
 	b.probes++
 }
 
+// returned takes back an attempt, allowed at an instant, that was not sent after all: it can find out nothing.
+func (b *breaker) returned(at time.Time) {
+	if b.state == BreakerHalfOpen && b.probes > 0 && !at.Before(b.since) {
+		b.probes--
+	}
+}
+
 // answered reports whether the reply closed the breaker.
 func (b *breaker) answered() (closed bool) {
 	closed = b.state != BreakerClosed

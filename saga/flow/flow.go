@@ -97,8 +97,9 @@ func (f *Flow) sent(a Attempt, now time.Time) {
 
 // Return takes back an attempt that Ask let through at an instant and that was not sent after all. It gives the rate of a drain
 // back, too: what is judged once more, on a row that another coordinator has written meanwhile, would find its own first turn
-// in its way each time, and wait for ever.
+// in its way each time, and wait for ever. The same holds for the probes of a breaker.
 func (f *Flow) Return(a Attempt, at time.Time) {
+	f.breaker.returned(at)
 	f.ahead = f.ahead.Add(-f.interval(at))
 	f.flying.add(at.Add(a.Timeout), -1)
 	if a.Retry {

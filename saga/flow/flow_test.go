@@ -555,3 +555,20 @@ func TestReturnedAttemptsDoNotUseUpTheDrain(t *testing.T) {
 		}
 	}
 }
+
+// A probe that was not sent after all leaves its place to another one: nobody will ever hear of it.
+func TestReturnedProbesLeaveTheirPlace(t *testing.T) {
+	t.Parallel()
+	f := flow.New(flow.Policy{BreakerTimeouts: 1, Probes: 1, BreakerPauseMin: time.Second, BreakerPauseMax: time.Minute})
+	before := flow.Attempt{Timeout: time.Second}
+	ask(t, f, before, at(0), saga.WaitNone)
+	f.TimedOut(at(0), at(1))
+	for i := range 3 {
+		now := at(3 + float64(i))
+		ask(t, f, flow.Attempt{Timeout: time.Second}, now, saga.WaitNone)
+		f.Return(flow.Attempt{Timeout: time.Second}, now)
+	}
+	ask(t, f, flow.Attempt{Timeout: time.Second}, at(7), saga.WaitNone)
+	f.Return(before, at(0)) // of the time before the silence: no probe
+	ask(t, f, flow.Attempt{}, at(7), saga.WaitBreaker)
+}
