@@ -10,7 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-
 	"github.com/sagacity-tx/sagacity/coordinator"
 	"github.com/sagacity-tx/sagacity/dlq"
 	"github.com/sagacity-tx/sagacity/internal/bus"

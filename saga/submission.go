@@ -45,9 +45,12 @@ func ParseSubmission(body []byte, parse func([]byte) (*Definition, error)) (*Sub
 		return nil, invalid(CodeTooLarge, "submission", fmt.Sprintf("has %d bytes", len(body)),
 			fmt.Sprintf("send at most %d; keep large data elsewhere and pass a reference", SubmissionBytesMax))
 	}
-	var b submissionBody
-	if err := UnmarshalStrict(body, "submission", 1, &b); err != nil {
-		return nil, err
+	b, plain := plainBody(body)
+	if !plain {
+		b = submissionBody{}
+		if err := UnmarshalStrict(body, "submission", 1, &b); err != nil {
+			return nil, err
+		}
 	}
 	if b.Definition == nil {
 		return nil, invalid("missing_definition", "submission.definition", "is absent", "give the definition as an object, or the name of a registered one")
@@ -76,9 +79,12 @@ const CodeTooLarge = "too_large"
 
 // StoredInputs returns the inputs of a submission that was accepted earlier.
 func StoredInputs(def *Definition, body []byte) ([]Payload, error) {
-	var b submissionBody
-	if err := json.Unmarshal(body, &b); err != nil {
-		return nil, fmt.Errorf("reading a stored submission: %w", err)
+	b, plain := plainBody(body)
+	if !plain {
+		b = submissionBody{}
+		if err := json.Unmarshal(body, &b); err != nil {
+			return nil, fmt.Errorf("reading a stored submission: %w", err)
+		}
 	}
 	return inputs(def, b)
 }

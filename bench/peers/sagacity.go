@@ -187,7 +187,7 @@ func (s *sagacity) run(ctx context.Context, def *saga.Definition, w work, n int6
 		return err
 	}
 	body := fmt.Appendf(nil, `{"definition":%s,"inputs":%s}`, def.JSON(), inputs)
-	submitted, err := s.client.SubmitBytes(ctx, body, client.SubmitOptions{Wait: endWait})
+	submitted, err := s.client.SubmitBytes(ctx, body, client.SubmitOptions{Wait: endWait, Minimal: true})
 	if err != nil {
 		return err
 	}

@@ -198,7 +198,7 @@ func (n *node) stop() error {
 // do runs one transaction to its end. An empty request id is replaced by a random one.
 func (n *node) do(ctx context.Context, number int64, requestID string) error {
 	body := fmt.Appendf(nil, `{"definition":%s,"input":{"order":%d}}`, definition.JSON(), number)
-	submitted, err := n.client.SubmitBytes(ctx, body, client.SubmitOptions{RequestID: requestID, Wait: endWait})
+	submitted, err := n.client.SubmitBytes(ctx, body, client.SubmitOptions{RequestID: requestID, Wait: endWait, Minimal: true})
 	if err != nil {
 		return err
 	}

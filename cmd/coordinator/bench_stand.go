@@ -163,7 +163,7 @@ const endTimeout = time.Minute
 
 // overHTTP runs a transaction through the API: submission and end are one request.
 func (s *stand) overHTTP(ctx context.Context, body []byte) error {
-	submitted, err := s.client.SubmitBytes(ctx, body, client.SubmitOptions{Wait: endTimeout})
+	submitted, err := s.client.SubmitBytes(ctx, body, client.SubmitOptions{Wait: endTimeout, Minimal: true})
 	if err != nil {
 		return err
 	}

@@ -152,24 +152,45 @@ func (c *call) queryWait() (time.Duration, error) {
 	return min(d, waitMax), nil
 }
 
-// preferredWait reads wait of the Prefer headers (RFC 7240): seconds, the first one counts. What cannot be
-// understood is ignored, as the RFC wants.
-func preferredWait(r *http.Request) (time.Duration, bool) {
+// preferences are what the Prefer headers ask for (RFC 7240).
+type preferences struct {
+	wait    time.Duration // for the end of the transaction
+	minimal bool          // answer without the steps
+}
+
+// readPreferences reads the Prefer headers: of each preference the first one counts. What cannot be understood is ignored,
+// as the RFC wants.
+func readPreferences(r *http.Request) (p preferences) {
+	seen := map[string]bool{}
 	for _, line := range r.Header.Values("Prefer") {
 		for preference := range strings.SplitSeq(line, ",") {
 			preference, _, _ = strings.Cut(preference, ";")
 			name, value, _ := strings.Cut(preference, "=")
-			if !strings.EqualFold(strings.TrimSpace(name), "wait") {
+			name, value = strings.ToLower(strings.TrimSpace(name)), strings.Trim(strings.TrimSpace(value), `"`)
+			if seen[name] {
 				continue
 			}
-			seconds, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(value), `"`), 10, 31)
-			if err != nil {
-				return 0, false
+			seen[name] = true
+			switch name {
+			case "wait":
+				if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+					p.wait = min(time.Duration(seconds)*time.Second, waitMax)
+				}
+			case "return":
+				p.minimal = strings.EqualFold(value, "minimal")
 			}
-			return min(time.Duration(seconds)*time.Second, waitMax), true
 		}
 	}
-	return 0, false
+	return p
+}
+
+// applied says in the answer to a submission that was waited for what was done as preferred.
+func (p preferences) applied(h http.Header) {
+	applied := "wait=" + strconv.Itoa(int(p.wait/time.Second))
+	if p.minimal {
+		applied += ", return=minimal"
+	}
+	h.Set("Preference-Applied", applied)
 }
 
 // pathTransaction reads the transaction id of the path.

@@ -122,7 +122,7 @@ func transactionRoutes() []route {
 			summary: "Start a transaction",
 			params: []*huma.Param{
 				param("header", headerKey, "makes repetitions safe: the same key and bytes give the same answer and one transaction", &huma.Schema{Type: huma.TypeString, Pattern: "^[!-~]{1,255}$"}),
-				param("header", "Prefer", "wait=5: wait up to so many seconds, 60 at most, and answer with the transaction as it is then", stringSchema()),
+				param("header", "Prefer", "wait=5: wait up to so many seconds, 60 at most, and answer with the transaction as it is then; return=minimal beside it: without its steps", stringSchema()),
 				param("header", "traceparent", "W3C Trace Context, passed on to participants", stringSchema()),
 				param("header", "tracestate", "W3C Trace Context, passed on to participants", stringSchema()),
 			},

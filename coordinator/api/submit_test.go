@@ -247,6 +247,33 @@ func TestSubmitResultThatIsNotJSON(t *testing.T) {
 	}
 }
 
+// With return=minimal the transaction comes without its steps, whatever stands beside it; without wait it means nothing.
+func TestSubmitMinimal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.participant("echo", func(saga.Command) saga.Reply { return saga.Reply{Outcome: saga.OutcomeDone} })
+	body := `{"definition":{"name":"echo","steps":[{"name":"a","kind":"retriable","participant":"echo","action":"x"}]}}`
+	for prefer, want := range map[string]struct {
+		applied string
+		steps   int
+	}{
+		"wait=30, return=minimal":                        {"wait=30, return=minimal", 0},
+		`Return="Minimal" ; x=1 , WAIT=30`:               {"wait=30, return=minimal", 0},
+		"wait=30, return=representation":                 {"wait=30", 1},
+		"wait=30, return=representation, return=minimal": {"wait=30", 1},
+		"wait=30, minimal":                               {"wait=30", 1},
+	} {
+		r := w.call("POST", "/v1/transactions", body, "Prefer", prefer).expect(200)
+		tx := r.transaction()
+		if got := r.header.Get("Preference-Applied"); got != want.applied || tx.Status != "committed" || len(tx.Steps) != want.steps {
+			t.Errorf("Prefer: %s: applied %q, %s", prefer, got, r.body)
+		}
+	}
+	if r := w.call("POST", "/v1/transactions", body, "Prefer", "return=minimal").expect(202); r.header.Get("Preference-Applied") != "" {
+		t.Errorf("without wait: %v", r.header)
+	}
+}
+
 func TestSubmitWaitsOnlyAsLongAsPreferred(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/sagacity-tx/sagacity/coordinator"
@@ -23,9 +22,9 @@ func (h *Handler) submit(c *call) error {
 	}
 	ctx, cancel := c.bounded()
 	defer cancel()
-	if d, ok := preferredWait(c.r); ok && d > 0 && h.beginWait() {
+	if prefer := readPreferences(c.r); prefer.wait > 0 && h.beginWait() {
 		defer h.endWait()
-		return h.submitAndWait(ctx, c, p, d)
+		return h.submitAndWait(ctx, c, p, prefer)
 	}
 	submitted, err := h.cfg.Coordinator.Submit(ctx, p)
 	if err != nil {
@@ -67,8 +66,8 @@ func (c *call) accept(s coordinator.Submitted) {
 
 // submitAndWait answers with the transaction as it is at its end, or when the time is over. Once it is stored
 // nothing makes an error of it: if waiting fails the answer is the stored one.
-func (h *Handler) submitAndWait(ctx context.Context, c *call, p coordinator.SubmitParams, d time.Duration) error {
-	waitCtx, cancel := c.waitContext(d)
+func (h *Handler) submitAndWait(ctx context.Context, c *call, p coordinator.SubmitParams, prefer preferences) error {
+	waitCtx, cancel := c.waitContext(prefer.wait)
 	defer cancel()
 	submitted, view, err := h.cfg.Coordinator.SubmitAndWait(ctx, waitCtx, p)
 	if submitted.ID.IsZero() {
@@ -77,6 +76,9 @@ func (h *Handler) submitAndWait(ctx context.Context, c *call, p coordinator.Subm
 	c.accept(submitted)
 	if err != nil { // the wait may have ended while the transaction was read
 		view, err = h.cfg.Coordinator.Get(c.r.Context(), p.Caller, submitted.ID)
+	}
+	if prefer.minimal {
+		view.Steps = nil
 	}
 	r := newRenderer()
 	var body []byte
@@ -92,7 +94,7 @@ func (h *Handler) submitAndWait(ctx context.Context, c *call, p coordinator.Subm
 	if view.Status.Terminal() {
 		status = http.StatusOK
 	}
-	c.w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(d/time.Second)))
+	prefer.applied(c.w.Header())
 	c.write(status, body)
 	return nil
 }

@@ -211,6 +211,17 @@ func TestBytesAreVerbatim(t *testing.T) {
 	}
 }
 
+func TestSubmitMinimal(t *testing.T) {
+	s := serve(t, answer(200, `{"id":"`+id+`","status":"committed","result":"succeeded"}`))
+	got, err := s.client(t, client.Options{}).Submit(t.Context(), client.Submission{Definition: def}, client.SubmitOptions{Wait: 2 * time.Second, Minimal: true})
+	if err != nil || got.ID.String() != id || got.Transaction == nil || got.Transaction.Status != saga.StatusCommitted {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if prefer := s.requests()[0].header.Get("Prefer"); prefer != "wait=2, return=minimal" {
+		t.Errorf("Prefer: %s", prefer)
+	}
+}
+
 func TestSubmitRefusesWhatItCannotSend(t *testing.T) {
 	s := serve(t, accepted)
 	c := s.client(t, client.Options{})

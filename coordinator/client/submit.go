@@ -44,6 +44,7 @@ type Binary struct {
 type SubmitOptions struct {
 	RequestID   string        // 1 to 255 visible ASCII characters; "": a new one
 	Wait        time.Duration // wait so long, in whole seconds up to 60, for the end
+	Minimal     bool          // with Wait: the transaction comes without its steps, as in lists
 	Traceparent string        // W3C Trace Context
 	Tracestate  string
 }
@@ -80,7 +81,11 @@ func (c *Client) SubmitBytes(ctx context.Context, body []byte, o SubmitOptions) 
 	r.header.Set("Idempotency-Key", result.RequestID)
 	if seconds := int(min(o.Wait, waitMax) / time.Second); seconds > 0 {
 		r.wait = time.Duration(seconds) * time.Second
-		r.header.Set("Prefer", "wait="+strconv.Itoa(seconds))
+		prefer := "wait=" + strconv.Itoa(seconds)
+		if o.Minimal {
+			prefer += ", return=minimal"
+		}
+		r.header.Set("Prefer", prefer)
 	}
 	for name, value := range map[string]string{"Traceparent": o.Traceparent, "Tracestate": o.Tracestate} {
 		if value == "" || strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c >= 0x7f }) {
@@ -111,19 +116,15 @@ func unknown(requestID string, err error) error {
 
 // read takes the answer: the stored one, or with Prefer the transaction.
 func (s *Submitted) read(a answer) error {
-	var head struct {
-		ID     saga.ID `json:"id"`
-		Status string  `json:"status"`
-	}
-	if err := json.Unmarshal(a.body, &head); err != nil {
+	var tx Transaction // the stored answer has its id and links
+	if err := json.Unmarshal(a.body, &tx); err != nil {
 		return &UnknownError{RequestID: s.RequestID, Err: fmt.Errorf("the answer cannot be read: %w", err)}
 	}
-	s.ID, s.Answer, s.Replayed = head.ID, a.body, a.header.Get("Idempotent-Replayed") == "true"
-	if head.Status == "" {
-		return nil
+	s.ID, s.Answer, s.Replayed = tx.ID, a.body, a.header.Get("Idempotent-Replayed") == "true"
+	if tx.Status != "" {
+		s.Transaction = &tx
 	}
-	s.Transaction = &Transaction{}
-	return decode(a, s.Transaction)
+	return nil
 }
 
 // encode makes the body: always the same bytes for the same submission.
