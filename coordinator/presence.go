@@ -53,8 +53,8 @@ func (c *Coordinator) keepUp(ctx context.Context, id uuid.UUID) error {
 	return errors.Join(c.meet(ctx, id), c.loadPauses(ctx), c.pauseByAlarm(ctx), c.tellBreakers(ctx))
 }
 
-// meet writes what this coordinator has in flight and reads what the others have. One that cannot reach NATS does not say
-// that it runs: it takes no replies, and the others are to take those that it waits for.
+// meet writes what this coordinator has in flight and reads what the others have. One that cannot reach NATS says so: the
+// others are to take the replies that it waits for, and it goes on counting among those that share what may be sent.
 func (c *Coordinator) meet(ctx context.Context, id uuid.UUID) error {
 	own := c.gate.inFlight(c.store.clock.now())
 	names, counts := make([]string, 0, len(own)), make([]int32, 0, len(own))
@@ -62,9 +62,7 @@ func (c *Coordinator) meet(ctx context.Context, id uuid.UUID) error {
 		names, counts = append(names, name), append(counts, int32(n))
 	}
 	batch := &pgx.Batch{}
-	if c.cfg.Bus.Connected() {
-		batch.Queue(sqlPresence, pg.UUID(id), names, counts)
-	}
+	batch.Queue(sqlPresence, pg.UUID(id), names, counts, c.cfg.Bus.Connected())
 	var others []map[string]int
 	var present []uuid.UUID
 	batch.Queue(sqlOthers, pg.UUID(id), goneAfter, forgottenAfter).Query(func(rows pgx.Rows) error {
@@ -72,11 +70,11 @@ func (c *Coordinator) meet(ctx context.Context, id uuid.UUID) error {
 			var names []string
 			var counts []int32
 			var other pgtype.UUID
-			var gone bool
-			if err := rows.Scan(&other, &gone, &names, &counts); err != nil {
+			var takesReplies bool
+			if err := rows.Scan(&other, &takesReplies, &names, &counts); err != nil {
 				return err
 			}
-			if !gone {
+			if takesReplies {
 				present = append(present, other.Bytes)
 			}
 			inFlight := map[string]int{}

@@ -14,6 +14,7 @@ import (
 	"github.com/sagacity-tx/sagacity/coordinator"
 	"github.com/sagacity-tx/sagacity/internal/bus"
 	"github.com/sagacity-tx/sagacity/saga"
+	"github.com/sagacity-tx/sagacity/saga/flow"
 )
 
 // replyShards of the coordinators of these tests.
@@ -91,6 +92,23 @@ func (v *valve) Dial(network, address string) (net.Conn, error) {
 	return conn, err
 }
 
+// valve returns a way to NATS and the option of a coordinator that takes it.
+func (w *world) valve() (*valve, func(*coordinator.Config)) {
+	w.t.Helper()
+	way := &valve{}
+	nc, err := nats.Connect(w.nc.ConnectedUrl(), nats.SetCustomDialer(way), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(nc.Close)
+	b, err := bus.New(nc, bus.Config{Prefix: w.prefix, Logger: w.log})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(b.Close)
+	return way, func(cfg *coordinator.Config) { cfg.Bus = b }
+}
+
 func (v *valve) turn(shut bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -105,19 +123,9 @@ func (v *valve) turn(shut bool) {
 func TestRepliesOfACoordinatorWithoutNATS(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	way := &valve{}
-	nc, err := nats.Connect(w.nc.ConnectedUrl(), nats.SetCustomDialer(way), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	b, err := bus.New(nc, bus.Config{Prefix: w.prefix, Logger: w.log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.Close)
+	way, through := w.valve()
 	first, _ := w.coordinator(fewShards)
-	second, _ := w.coordinator(fewShards, func(cfg *coordinator.Config) { cfg.Bus = b })
+	second, _ := w.coordinator(fewShards, through)
 	takers := w.replyTakers()
 	all := [replyShards]int{1, 1, 1, 1}
 	w.until("each shard's replies go to one", func() bool { return takers() == all })
@@ -132,5 +140,59 @@ func TestRepliesOfACoordinatorWithoutNATS(t *testing.T) {
 		if v := w.wait(c, w.submit(c, define(saga.KindSaga, 2), "")); v.Status != saga.StatusCommitted {
 			t.Errorf("got %s", v.Status)
 		}
+	}
+}
+
+// Coordinators without NATS still count among those that share a participant's limit (R3): what they have sent is under way.
+func TestLimitOverAnOutageOfNATS(t *testing.T) {
+	t.Parallel()
+	const limit = 10
+	w := newWorld(t)
+	p, _ := w.participant("stock", nil)
+	p.mu.Lock()
+	p.drop = func(saga.Command, saga.Reply) bool { return true } // it has not answered yet
+	p.mu.Unlock()
+	seen := func() int {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.effects) // a command may come twice
+	}
+	limited := func(cfg *coordinator.Config) { cfg.Flow = flow.Policy{InFlightMax: limit} }
+	ways := make([]*valve, 2)
+	coordinators := make([]*coordinator.Coordinator, 2)
+	for i := range ways {
+		var through func(*coordinator.Config)
+		ways[i], through = w.valve()
+		coordinators[i], _ = w.coordinator(limited, through)
+	}
+	w.until("both run", func() bool { return w.count(`SELECT count(*) FROM coordinators`) == 2 })
+	time.Sleep(2 * time.Second) // and have met: what is in flight before that is counted anew
+	def := define(saga.KindSaga, 1, saga.AttemptTimeout(5*time.Minute))
+	for range limit {
+		w.submit(coordinators[0], def, "")
+	}
+	w.until("as much as may be is in flight", func() bool {
+		return seen() == limit && w.count(`SELECT count(*) FROM coordinators WHERE in_flight = '{10}'`) == 1
+	})
+	time.Sleep(2 * time.Second) // the other one reads that once a second
+	for _, c := range coordinators {
+		for range limit {
+			w.submit(c, def, "")
+		}
+	}
+	time.Sleep(2 * time.Second)
+	if n := seen(); n != limit {
+		t.Fatalf("%d commands are out, want %d", n, limit)
+	}
+	for _, way := range ways {
+		way.turn(true)
+	}
+	time.Sleep(7 * time.Second) // longer than what a coordinator that is gone has in flight is remembered
+	for _, way := range ways {
+		way.turn(false)
+	}
+	time.Sleep(4 * time.Second)
+	if n := seen(); n != limit {
+		t.Errorf("after the outage %d commands are out, want %d", n, limit)
 	}
 }

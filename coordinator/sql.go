@@ -175,14 +175,15 @@ const sqlPresence = `
 WITH gone AS (
     DELETE FROM coordinators WHERE seen_at < clock_timestamp() - interval '1 minute' AND id <> $1
 )
-INSERT INTO coordinators (id, seen_at, participants, in_flight)
-VALUES ($1, clock_timestamp(), $2::text[], $3::integer[])
+INSERT INTO coordinators (id, seen_at, participants, in_flight, takes_replies)
+VALUES ($1, clock_timestamp(), $2::text[], $3::integer[], $4)
 ON CONFLICT (id) DO UPDATE
-SET seen_at = EXCLUDED.seen_at, participants = EXCLUDED.participants, in_flight = EXCLUDED.in_flight`
+SET seen_at = EXCLUDED.seen_at, participants = EXCLUDED.participants, in_flight = EXCLUDED.in_flight,
+    takes_replies = EXCLUDED.takes_replies`
 
-// sqlOthers reads which other coordinators run, which of them are probably gone, and what they have in flight.
+// sqlOthers reads which other coordinators run, which of them take replies as far as is known, and what they have in flight.
 const sqlOthers = `
-SELECT id, seen_at < clock_timestamp() - $2::interval, participants, in_flight FROM coordinators
+SELECT id, takes_replies AND seen_at >= clock_timestamp() - $2::interval, participants, in_flight FROM coordinators
 WHERE id <> $1 AND seen_at > clock_timestamp() - $3::interval`
 
 // sqlLeave says that a coordinator has stopped.

@@ -163,10 +163,14 @@ type preferences struct {
 func readPreferences(r *http.Request) (p preferences) {
 	seen := map[string]bool{}
 	for _, line := range r.Header.Values("Prefer") {
-		for preference := range strings.SplitSeq(line, ",") {
-			preference, _, _ = strings.Cut(preference, ";")
-			name, value, _ := strings.Cut(preference, "=")
-			name, value = strings.ToLower(strings.TrimSpace(name)), strings.Trim(strings.TrimSpace(value), `"`)
+		for _, preference := range splitUnquoted(line, ',') {
+			name, value, _ := strings.Cut(splitUnquoted(preference, ';')[0], "=")
+			name, value = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(value)
+			if quoted, ok := strings.CutPrefix(value, `"`); ok {
+				if value, ok = strings.CutSuffix(quoted, `"`); !ok {
+					continue
+				}
+			}
 			if seen[name] {
 				continue
 			}
@@ -182,6 +186,23 @@ func readPreferences(r *http.Request) (p preferences) {
 		}
 	}
 	return p
+}
+
+// splitUnquoted splits a header's value where a separator stands outside of quoted strings.
+func splitUnquoted(s string, separator byte) (parts []string) {
+	begin, quoted := 0, false
+	for i := 0; i < len(s); i++ {
+		switch {
+		case quoted && s[i] == '\\':
+			i++
+		case s[i] == '"':
+			quoted = !quoted
+		case !quoted && s[i] == separator:
+			parts = append(parts, s[begin:i])
+			begin = i + 1
+		}
+	}
+	return append(parts, s[begin:])
 }
 
 // applied says in the answer to a submission that was waited for what was done as preferred.

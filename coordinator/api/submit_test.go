@@ -262,6 +262,8 @@ func TestSubmitMinimal(t *testing.T) {
 		"wait=30, return=representation":                 {"wait=30", 1},
 		"wait=30, return=representation, return=minimal": {"wait=30", 1},
 		"wait=30, minimal":                               {"wait=30", 1},
+		`foo="a, return=minimal\", b", wait=30`:          {"wait=30", 1},
+		`wait=30, return="minimal`:                       {"wait=30", 1},
 	} {
 		r := w.call("POST", "/v1/transactions", body, "Prefer", prefer).expect(200)
 		tx := r.transaction()

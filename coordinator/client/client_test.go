@@ -222,6 +222,16 @@ func TestSubmitMinimal(t *testing.T) {
 	}
 }
 
+// An answer that cannot be understood leaves open what happened, and keeps what is known.
+func TestSubmitAnswerThatCannotBeRead(t *testing.T) {
+	body := `{"id":"` + id + `","status":"committed","created_at":12}`
+	got, err := serve(t, answer(200, body)).client(t, client.Options{}).Submit(t.Context(), client.Submission{Definition: def}, client.SubmitOptions{RequestID: "order-1"})
+	var unknown *client.UnknownError
+	if !errors.As(err, &unknown) || unknown.RequestID != "order-1" || got.ID.String() != id || string(got.Answer) != body || got.Transaction != nil {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
 func TestSubmitRefusesWhatItCannotSend(t *testing.T) {
 	s := serve(t, accepted)
 	c := s.client(t, client.Options{})

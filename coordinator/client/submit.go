@@ -117,10 +117,11 @@ func unknown(requestID string, err error) error {
 // read takes the answer: the stored one, or with Prefer the transaction.
 func (s *Submitted) read(a answer) error {
 	var tx Transaction // the stored answer has its id and links
-	if err := json.Unmarshal(a.body, &tx); err != nil {
+	err := json.Unmarshal(a.body, &tx)
+	s.ID, s.Answer, s.Replayed = tx.ID, a.body, a.header.Get("Idempotent-Replayed") == "true"
+	if err != nil {
 		return &UnknownError{RequestID: s.RequestID, Err: fmt.Errorf("the answer cannot be read: %w", err)}
 	}
-	s.ID, s.Answer, s.Replayed = tx.ID, a.body, a.header.Get("Idempotent-Replayed") == "true"
 	if tx.Status != "" {
 		s.Transaction = &tx
 	}

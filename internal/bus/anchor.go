@@ -18,14 +18,14 @@ const (
 	anchorToken = "_" // the last part of its subject: no participant has that name, and shards are numbers
 	anchorTTL   = 3 * time.Second
 	anchorEvery = time.Second // less than anchorTTL, so that a busy queue is never without
-	anchorBytes = 1 << 20     // published since the last one; a fourth of the server's smallest block of a work queue
+	anchorAfter = 100         // messages since the last one: when a block is full, the next one has none
 )
 
 // anchor is the state of one work queue that a bus publishes to.
 type anchor struct {
-	prefix string       // of the queue's subjects
-	next   atomic.Int64 // time in nanoseconds since the epoch when another one is due
-	bytes  atomic.Int64 // published since the last one
+	prefix   string       // of the queue's subjects
+	next     atomic.Int64 // time in nanoseconds since the epoch when another one is due
+	messages atomic.Int64 // published since the last one
 }
 
 // anchors are those of the queues that carry every operation. Submissions are few beside them, and who may publish for one
@@ -38,25 +38,25 @@ func (a *anchors) init(prefix string) {
 	}
 }
 
-// due reports, to one caller only, that so many more bytes call for an anchor.
-func (a *anchor) due(now time.Time, bytes int) bool {
+// due reports, to one caller only, that one more message calls for an anchor.
+func (a *anchor) due(now time.Time) bool {
 	next := a.next.Load()
-	if a.bytes.Add(int64(bytes)) < anchorBytes && now.UnixNano() < next {
+	if a.messages.Add(1) < anchorAfter && now.UnixNano() < next {
 		return false
 	}
 	if !a.next.CompareAndSwap(next, now.Add(anchorEvery).UnixNano()) {
 		return false
 	}
-	a.bytes.Store(0)
+	a.messages.Store(0)
 	return true
 }
 
-// anchorAfter leaves an anchor behind a published message of a work queue, if one is due. Nobody waits for it, and nothing
+// leaveAnchor leaves an anchor behind a published message of a work queue, if one is due. Nobody waits for it, and nothing
 // depends on it.
-func (b *Bus) anchorAfter(m *nats.Msg) {
+func (b *Bus) leaveAnchor(m *nats.Msg) {
 	for i := range b.anchors {
 		a := &b.anchors[i]
-		if !strings.HasPrefix(m.Subject, a.prefix) || !a.due(time.Now(), len(m.Data)) {
+		if !strings.HasPrefix(m.Subject, a.prefix) || !a.due(time.Now()) {
 			continue
 		}
 		last := strings.LastIndexByte(m.Subject, '.')
@@ -68,5 +68,7 @@ func (b *Bus) anchorAfter(m *nats.Msg) {
 	}
 }
 
-// isAnchor reports whether a subject is that of an anchor.
-func isAnchor(subject string) bool { return strings.HasSuffix(subject, "."+anchorToken) }
+// IsAnchor reports whether a message of the queue of commands or replies is an anchor.
+func IsAnchor(subject string, data []byte) bool {
+	return len(data) == 0 && strings.HasSuffix(subject, "."+anchorToken)
+}

@@ -73,6 +73,39 @@ func TestAnchorsKeepTheBlockOfAnEmptyQueue(t *testing.T) {
 	}
 }
 
+// What only looks like an anchor is handed over: a body is somebody's, and submissions have no anchors (C5).
+func TestNoMessageIsTakenForAnAnchor(t *testing.T) {
+	t.Parallel()
+	b := startServer(t).connect(bus.Config{})
+	received := make(chan string)
+	consuming, stop := context.WithCancel(t.Context())
+	var ended []chan error
+	for _, s := range []bus.Stream{bus.Replies, bus.Submissions} {
+		end := make(chan error)
+		ended = append(ended, end)
+		go func() {
+			end <- b.Consume(consuming, bus.Consumer{Stream: s, Durable: "all"}, func(d *bus.Delivery) {
+				_ = d.Ack()
+				received <- d.Subject
+			})
+		}()
+	}
+	for _, m := range []bus.Message{{Subject: "saga.submit._"}, {Subject: "saga.reply.a._", Data: []byte("body")}} {
+		if _, err := b.Send(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if got := receive(t, received); got != m.Subject {
+			t.Errorf("received %s, want %s", got, m.Subject)
+		}
+	}
+	stop()
+	for _, end := range ended {
+		if err := <-end; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // Messages counts what is there, and no anchors.
 func TestMessagesAreCounted(t *testing.T) {
 	t.Parallel()

@@ -231,7 +231,7 @@ func (k *consumption) consumeError(lost chan<- error, err error) {
 
 // deliver hands one message over, as soon as there is a place for it.
 func (k *consumption) deliver(msg jetstream.Msg) {
-	if isAnchor(msg.Subject()) { // a consumer of all subjects
+	if k.cfg.Stream != Submissions && IsAnchor(msg.Subject(), msg.Data()) { // to a consumer of all subjects
 		_ = msg.Ack() // or it comes again, which is no matter
 		return
 	}

@@ -35,7 +35,7 @@ func (b *Bus) Holds(ctx context.Context, s Stream, sequence uint64) (bool, error
 	return true, nil
 }
 
-// Messages returns how many messages a stream has.
+// Messages returns how many messages a stream has, anchors not counted.
 func (b *Bus) Messages(ctx context.Context, s Stream) (int, error) {
 	stream, err := b.stream(ctx, s)
 	if err != nil {
@@ -47,7 +47,7 @@ func (b *Bus) Messages(ctx context.Context, s Stream) (int, error) {
 	}
 	n := 0
 	for subject, messages := range info.State.Subjects {
-		if !isAnchor(subject) {
+		if !IsAnchor(subject, nil) {
 			n += int(messages)
 		}
 	}

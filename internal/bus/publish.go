@@ -93,7 +93,7 @@ func (b *Bus) send(m *nats.Msg) error {
 	if _, err := b.js.PublishMsgAsync(m); err != nil {
 		return err
 	}
-	b.anchorAfter(m)
+	b.leaveAnchor(m)
 	return nil
 }
 

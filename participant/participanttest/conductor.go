@@ -105,6 +105,9 @@ func (k *conductor) close(ctx context.Context) error {
 
 // receive gets every reply that is published.
 func (k *conductor) receive(m *nats.Msg) {
+	if bus.IsAnchor(m.Subject, m.Data) {
+		return
+	}
 	k.mu.Lock()
 	box := k.boxes[m.Subject]
 	if box == nil {

@@ -112,7 +112,9 @@ func (h *handmade) handle(ctx context.Context, d *bus.Delivery) {
 		_ = d.Ack()
 	}
 	if err == nil {
-		_, err = h.bus.Send(ctx, m)
+		acked := make(chan error, 1)
+		h.bus.Publish(ctx, []bus.Message{m}, func(_ int, err error) { acked <- err }) // with anchors, as the SDK does
+		err = <-acked
 	}
 	if err != nil {
 		d.Leave()

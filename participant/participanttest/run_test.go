@@ -162,7 +162,7 @@ func TestSilence(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := report.Count(participanttest.Wrong); n != 3 || !strings.Contains(report.String(), "came      no reply within 2s") ||
-		!strings.Contains(report.String(), "the participant does not answer any more") {
+		!strings.Contains(report.String(), "the participant does not answer any more") || strings.Contains(report.String(), "something came on") {
 		t.Errorf("%d WRONG\n%s", n, report)
 	}
 }

@@ -44,7 +44,7 @@ func (b *breaker) forgotten(p Policy, now time.Time) bool {
 
 // sent counts an attempt that was allowed.
 func (b *breaker) sent(p Policy, now time.Time) {
-	if b.state == BreakerOpen || b.state == BreakerHalfOpen && b.probes >= p.Probes {
+	if b.state == BreakerOpen || b.state == BreakerHalfOpen && (b.probes == 0 || b.probes >= p.Probes) {
 		b.state, b.since, b.probes = BreakerHalfOpen, now, 0
 	}
 	b.probes++

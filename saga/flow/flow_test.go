@@ -571,4 +571,19 @@ func TestReturnedProbesLeaveTheirPlace(t *testing.T) {
 	ask(t, f, flow.Attempt{Timeout: time.Second}, at(7), saga.WaitNone)
 	f.Return(before, at(0)) // of the time before the silence: no probe
 	ask(t, f, flow.Attempt{}, at(7), saga.WaitBreaker)
+	f.Return(flow.Attempt{Timeout: time.Second}, at(7))
+	ask(t, f, flow.Attempt{}, at(70), saga.WaitNone) // long after the first probe: its time begins with this one
+	ask(t, f, flow.Attempt{}, at(71), saga.WaitBreaker)
+}
+
+// What the others have in flight counts from the first attempt on, not only once there has been one (R3).
+func TestOthersAreKnownToANewFlow(t *testing.T) {
+	t.Parallel()
+	g := flow.NewGate(func(string) flow.Policy { return flow.Policy{InFlightMax: 10} })
+	g.Share(2, nil)
+	g.Share(2, map[string]int{"stock": 10, "bank": 9})
+	ask(t, g.Flow("stock"), flow.Attempt{}, at(0), saga.WaitLimit)
+	ask(t, g.Flow("bank"), flow.Attempt{}, at(0), saga.WaitNone)
+	g.Share(3, map[string]int{"hotel": 10}) // one has come: all of them count anew
+	ask(t, g.Flow("hotel"), flow.Attempt{}, at(0), saga.WaitNone)
 }

@@ -14,6 +14,7 @@ type Gate struct {
 	pauses []Pause
 
 	coordinators int
+	others       map[string]int // what the other coordinators have in flight, by participant
 }
 
 // ParticipantsMax bounds the flows that are kept. Participants beyond it, which names in definitions can claim, share
@@ -35,6 +36,7 @@ func (g *Gate) Flow(participant string) *Flow {
 	if f == nil {
 		f = New(g.policy(participant))
 		f.Share(g.coordinators, 0)
+		f.Share(g.coordinators, g.others[participant]) // known before this one has sent anything there
 		g.flows[participant] = f
 	}
 	return f
@@ -49,7 +51,10 @@ func (g *Gate) Each(f func(participant string, flow *Flow)) {
 
 // Share says how many coordinators there are, and how much the others have in flight by participant.
 func (g *Gate) Share(coordinators int, othersInFlight map[string]int) {
-	g.coordinators = coordinators
+	if coordinators != g.coordinators {
+		othersInFlight = nil // counted anew, as in the flows
+	}
+	g.coordinators, g.others = coordinators, othersInFlight
 	for name, f := range g.flows {
 		f.Share(coordinators, othersInFlight[name])
 	}
