@@ -25,7 +25,7 @@ type Config struct {
 	Relay *outbox.Relay // of the same database; run by the caller
 	Log   *slog.Logger  // default: slog.Default()
 
-	Lanes           int                  // concurrent batches; default: one for each core, 2 to 8: fewer gather more
+	Lanes           int                  // concurrent batches; default: one for two cores, 1 to 8: fewer gather more
 	BatchMax        int                  // events in one commit; default 512
 	QueueMax        int                  // events that wait for a lane; default 4096
 	CacheMax        int                  // transactions that a lane keeps in memory; default 20,000
@@ -48,7 +48,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Log = cmp.Or(c.Log, slog.Default())
-	c.Lanes = cmp.Or(c.Lanes, min(max(2, runtime.GOMAXPROCS(0)), 8))
+	c.Lanes = cmp.Or(c.Lanes, min(max(1, runtime.GOMAXPROCS(0)/2), 8))
 	c.BatchMax = cmp.Or(c.BatchMax, 512)
 	c.QueueMax = cmp.Or(c.QueueMax, 4096)
 	c.CacheMax = cmp.Or(c.CacheMax, 20_000)
