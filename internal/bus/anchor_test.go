@@ -63,9 +63,11 @@ func TestAnchorsKeepTheBlockOfAnEmptyQueue(t *testing.T) {
 	if n, err := b.Messages(t.Context(), bus.Commands); n != 0 || err != nil {
 		t.Errorf("%d messages beside the anchors, %v", n, err)
 	}
-	for deadline := time.Now().Add(patience); stream.CachedInfo().State.Msgs > 0; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	for deadline := time.After(patience); stream.CachedInfo().State.Msgs > 0; {
+		select {
+		case <-deadline:
 			t.Fatalf("%d anchors are still there", stream.CachedInfo().State.Msgs)
+		case <-time.After(50 * time.Millisecond):
 		}
 		if _, err := stream.Info(t.Context()); err != nil {
 			t.Fatal(err)
