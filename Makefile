@@ -111,7 +111,7 @@ verify-lint: $(LINT)
 
 .PHONY: verify-sim
 verify-sim:
-	@$(MAKE) sim ARGS=-every-cell
+	@$(MAKE) sim ARGS="-every-cell -missed 3"
 
 .PHONY: sim
 sim: ## Simulate transactions in a world of crashes and losses (SEEDS=2000 SEED=… ARGS="-mode disaster -tables")
@@ -190,7 +190,7 @@ verify-long: ## Race detector, fuzzing and crash tests (FUZZTIME=20s CRASH_COUNT
 	E2E_LONG=1 $(GO) test ./e2e -run Crash -count=$(CRASH_COUNT) -timeout 120m
 	@$(MAKE) crash
 	@$(MAKE) model
-	@$(MAKE) sim SEEDS=20000
+	@$(MAKE) sim SEEDS=20000 ARGS=-every-cell
 
 ##@ Keep
 
