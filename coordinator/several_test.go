@@ -166,7 +166,7 @@ func TestLimitOverAnOutageOfNATS(t *testing.T) {
 		coordinators[i], _ = w.coordinator(limited, through)
 	}
 	w.until("both run", func() bool { return w.count(`SELECT count(*) FROM coordinators`) == 2 })
-	<-time.After(2 * time.Second) // and have met: what is in flight before that is counted anew
+	<-time.After(5 * time.Second) // and have met: what is in flight before that is counted anew
 	def := define(saga.KindSaga, 1, saga.AttemptTimeout(5*time.Minute))
 	for range limit {
 		w.submit(coordinators[0], def, "")
@@ -174,7 +174,7 @@ func TestLimitOverAnOutageOfNATS(t *testing.T) {
 	w.until("as much as may be is in flight", func() bool {
 		return seen() == limit && w.count(`SELECT count(*) FROM coordinators WHERE in_flight = '{10}'`) == 1
 	})
-	<-time.After(2 * time.Second) // the other one reads that once a second
+	<-time.After(5 * time.Second) // the other one reads that once a second
 	for _, c := range coordinators {
 		for range limit {
 			w.submit(c, def, "")
