@@ -11,7 +11,7 @@ import (
 // as they stand, in one pass over the bytes. Whatever is not plain is left to encoding/json, which reads it or says what is
 // wrong with it.
 
-// plainBody reads a plain submission. It reports false for any other, valid or not.
+// plainBody reads a plain submission. It reports false for any other, valid or not, and nothing of it then.
 func plainBody(body []byte) (b submissionBody, ok bool) {
 	seen := map[string]bool{}
 	ok = plainMembers(body, func(name, value []byte) bool {
@@ -41,7 +41,10 @@ func plainBody(body []byte) (b submissionBody, ok bool) {
 		}
 		return true
 	})
-	return b, ok
+	if !ok {
+		return submissionBody{}, false
+	}
+	return b, true
 }
 
 // plainMembers calls member with the name and the bytes of each member of a JSON object, in the order sent, until one is

@@ -47,7 +47,6 @@ func ParseSubmission(body []byte, parse func([]byte) (*Definition, error)) (*Sub
 	}
 	b, plain := plainBody(body)
 	if !plain {
-		b = submissionBody{}
 		if err := UnmarshalStrict(body, "submission", 1, &b); err != nil {
 			return nil, err
 		}
@@ -81,7 +80,6 @@ const CodeTooLarge = "too_large"
 func StoredInputs(def *Definition, body []byte) ([]Payload, error) {
 	b, plain := plainBody(body)
 	if !plain {
-		b = submissionBody{}
 		if err := json.Unmarshal(body, &b); err != nil {
 			return nil, fmt.Errorf("reading a stored submission: %w", err)
 		}

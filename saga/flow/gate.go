@@ -35,8 +35,7 @@ func (g *Gate) Flow(participant string) *Flow {
 	}
 	if f == nil {
 		f = New(g.policy(participant))
-		f.Share(g.coordinators, 0)
-		f.Share(g.coordinators, g.others[participant]) // known before this one has sent anything there
+		f.share, f.others = g.coordinators, g.others[participant] // known before this one has sent anything there
 		g.flows[participant] = f
 	}
 	return f
@@ -51,6 +50,7 @@ func (g *Gate) Each(f func(participant string, flow *Flow)) {
 
 // Share says how many coordinators there are, and how much the others have in flight by participant.
 func (g *Gate) Share(coordinators int, othersInFlight map[string]int) {
+	coordinators = max(coordinators, 1)
 	if coordinators != g.coordinators {
 		othersInFlight = nil // counted anew, as in the flows
 	}
