@@ -111,7 +111,7 @@ verify-lint: $(LINT)
 
 .PHONY: verify-sim
 verify-sim:
-	@$(MAKE) sim ARGS="-every-cell -missed 3"
+	@$(MAKE) sim ARGS=-every-cell
 
 .PHONY: sim
 sim: ## Simulate transactions in a world of crashes and losses (SEEDS=2000 SEED=… ARGS="-mode disaster -tables")

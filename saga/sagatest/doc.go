@@ -37,7 +37,7 @@
 // operators look all the time, user code fails where it hurts, one way of messages is slower than the others, and the
 // network brings old replies and commands just when a transaction has come to an unusual state (haunt). Nothing of it follows a script:
 // what is drawn is how often things happen. testdata/unreachable.txt says which cells no run can reach, and why; with
-// -every-cell the command goes on until all others are reached, up to four times its seeds.
+// -every-cell the command goes on until all others are reached, up to eight times its seeds.
 //
 // # What is checked, and how
 //
